@@ -1,0 +1,97 @@
+package access_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast.dev/holdfast/internal/access"
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/redact"
+)
+
+func TestAllowByRole(t *testing.T) {
+	all := []access.Role{access.Viewer, access.Operator, access.Admin}
+	for p, lowest := range map[access.Permission]access.Role{
+		access.StateList: access.Viewer, access.StateRead: access.Operator, access.StateWrite: access.Operator,
+		access.StateManage: access.Admin, access.RunStart: access.Operator, access.RunApprove: access.Operator,
+		access.AgentWrite: access.Admin, access.UserManage: access.Admin, access.AuditRead: access.Admin,
+	} {
+		for _, r := range all {
+			err := access.Actor{Kind: access.User, Role: r}.Allow(p)
+			if want := r.AtLeast(lowest); (err == nil) != want {
+				t.Errorf("role %s, permission %s: Allow = %v, want allowed %t", r, p, err, want)
+			}
+			if err != nil && !fault.Is(err, fault.Forbidden) {
+				t.Errorf("role %s, permission %s: kind of %v, want forbidden", r, p, err)
+			}
+		}
+	}
+}
+
+func TestAllowByKind(t *testing.T) {
+	for _, c := range []struct {
+		actor access.Actor
+		p     access.Permission
+		want  bool
+	}{
+		{access.Actor{Kind: access.User}, access.StateList, false},
+		{access.Actor{Kind: access.User, Role: "root"}, access.StateList, false},
+		{access.Actor{Kind: access.User, Role: access.Admin}, access.AgentWork, false},
+		{access.Actor{Kind: access.User, Role: access.Admin}, access.PlatformManage, false},
+		{access.Actor{Kind: access.User, Role: access.Admin, PlatformAdmin: true}, access.PlatformManage, true},
+		{access.Actor{Kind: access.User, Role: access.Admin}, "tf_state:unheard_of", false},
+		{access.Actor{Kind: access.Attempt}, access.StateWrite, true},
+		{access.Actor{Kind: access.Attempt}, access.StateManage, false},
+		{access.Actor{Kind: access.Attempt}, access.RunRead, false},
+		{access.Actor{Kind: access.Attempt, Role: access.Admin}, access.StateManage, false},
+		{access.Actor{Kind: access.Agent}, access.AgentWork, true},
+		{access.Actor{Kind: access.Agent, Role: access.Admin}, access.StateRead, false},
+		{access.Actor{Kind: access.System}, access.StateManage, true},
+		{access.Actor{}, access.Public, true},
+		{access.Actor{}, access.StateList, false},
+	} {
+		if err := c.actor.Allow(c.p); (err == nil) != c.want {
+			t.Errorf("%+v.Allow(%s) = %v, want allowed %t", c.actor, c.p, err, c.want)
+		}
+	}
+}
+
+func TestTokensAreWellFormedAndDiffer(t *testing.T) {
+	for _, prefix := range []string{access.PersonalPrefix, access.AttemptPrefix, access.AgentPrefix} {
+		a, b := access.NewToken(prefix), access.NewToken(prefix)
+		if a.Equal(b) {
+			t.Fatalf("two tokens are equal")
+		}
+		text := a.Reveal()
+		if !strings.HasPrefix(text, prefix) || !access.WellFormed(a) {
+			t.Errorf("token of prefix %s is not well formed", prefix)
+		}
+		for i := range text {
+			c := byte('A')
+			if text[i] == c {
+				c = 'B'
+			}
+			if wrong := redact.NewSecret(text[:i] + string(c) + text[i+1:]); access.WellFormed(wrong) {
+				t.Errorf("a token with character %d changed is still well formed", i)
+			}
+		}
+	}
+}
+
+func TestUsable(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		token access.Token
+		want  bool
+	}{
+		"plain":      {access.Token{}, true},
+		"ends later": {access.Token{ExpiresAt: now.Add(time.Second)}, true},
+		"ends now":   {access.Token{ExpiresAt: now}, false},
+		"revoked":    {access.Token{RevokedAt: now.Add(time.Hour)}, false},
+	} {
+		if got := c.token.Usable(now); got != c.want {
+			t.Errorf("%s: Usable = %t, want %t", name, got, c.want)
+		}
+	}
+}
