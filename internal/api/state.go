@@ -1,0 +1,79 @@
+package api
+
+import "time"
+
+// State is a managed state.
+type State struct {
+	Name            string     `json:"name"`
+	Version         int64      `json:"version" doc:"Number of the current version; 0 before the first write."`
+	Serial          *uint64    `json:"serial" doc:"Null where the document has none in clear."`
+	Lineage         string     `json:"lineage"`
+	Size            int64      `json:"size" doc:"Bytes of the current document."`
+	SHA256          string     `json:"sha256"`
+	CreatedAt       time.Time  `json:"created_at"`
+	UpdatedAt       time.Time  `json:"updated_at"`
+	UpdatedBy       *Holder    `json:"updated_by"`
+	ClientEncrypted bool       `json:"client_encrypted"`
+	DeletedAt       *time.Time `json:"deleted_at"`
+	Lock            *Lock      `json:"lock"`
+	Hold            *Hold      `json:"hold"`
+}
+
+// Lock is a state's lock.
+type Lock struct {
+	ID        string    `json:"id" doc:"The client's id of the lock."`
+	Operation string    `json:"operation"`
+	Info      string    `json:"info"`
+	Who       string    `json:"who"`
+	Version   string    `json:"version" doc:"Version of the client's tool."`
+	Created   string    `json:"created" doc:"As the client said, RFC 3339 or empty."`
+	Path      string    `json:"path"`
+	TakenAt   time.Time `json:"taken_at" doc:"By the server's clock."`
+	Holder    Holder    `json:"holder"`
+	Unlock    string    `json:"unlock" doc:"The command that releases it by force."`
+}
+
+// Holder is who holds a lock or wrote a version.
+type Holder struct {
+	Kind     string     `json:"kind" enum:"user,attempt,system"`
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	Run      string     `json:"run,omitempty"`
+	Task     string     `json:"task,omitempty"`
+	Attempt  string     `json:"attempt,omitempty"`
+	Alive    string     `json:"alive" enum:"yes,no,unknown" doc:"Whether the holder still lives."`
+	Evidence string     `json:"evidence,omitempty" doc:"What that is concluded from."`
+	LastSeen *time.Time `json:"last_seen"`
+}
+
+// Hold keeps a state for one run.
+type Hold struct {
+	ID    string    `json:"id" doc:"hold-<run id>"`
+	Run   string    `json:"run"`
+	Since time.Time `json:"since"`
+}
+
+// StateVersion is one stored document of a state.
+type StateVersion struct {
+	Version         int64     `json:"version"`
+	Serial          *uint64   `json:"serial"`
+	Lineage         string    `json:"lineage"`
+	Size            int64     `json:"size"`
+	SHA256          string    `json:"sha256"`
+	Source          string    `json:"source" enum:"write,import,rollback,recovery"`
+	Quarantined     bool      `json:"quarantined"`
+	Current         bool      `json:"current"`
+	ToolVersion     string    `json:"tool_version"`
+	CreatedAt       time.Time `json:"created_at"`
+	CreatedBy       Holder    `json:"created_by"`
+	Key             Key       `json:"key"`
+	ClientEncrypted bool      `json:"client_encrypted"`
+	LockID          string    `json:"lock_id"`
+}
+
+// Key says which key wraps a document's data key.
+type Key struct {
+	Kind    string `json:"kind" enum:"platform,transit"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
