@@ -1,0 +1,37 @@
+# The verbs of the repository. Tools are pinned in tools/go.mod and built into bin/ once per version.
+
+VERSION ?= $(patsubst v%,%,$(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null),0.1.0-dev))
+PROGRAMS := holdfast holdfast-agent holdfast-worker
+
+# The UI is built where Node is; without it the server's page says how to.
+NPM := $(shell command -v npm 2>/dev/null)
+UI := web/node_modules/.built
+UI_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' 2>/dev/null)
+
+.PHONY: build web generate check test clean
+.DEFAULT_GOAL := build
+
+build: $(if $(NPM),$(UI)) ## the three programs into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ $(PROGRAMS:%=./cmd/%)
+
+web: $(UI) ## the UI into web/dist
+
+$(UI): $(UI_SOURCES) | web/node_modules/.package-lock.json
+	cd web && npm run build
+	touch $@
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
+	touch $@
+
+generate: ## write what is generated: SQL, the OpenAPI document, the UI's types
+	scripts/generate
+
+check: ## format, vet, linters, generated files up to date
+	scripts/check
+
+test: ## install or build what the tests need, and run every test
+	scripts/test
+
+clean: ## remove what was built, but not the tools
+	rm -rf $(PROGRAMS:%=bin/%) bin/with-postgres junit.xml $(UI)
