@@ -301,6 +301,10 @@ func TestR27_DecoderIsBounded(t *testing.T) {
 	if got := lines[3].Text(); got != "last" {
 		t.Errorf("last line = %q", got)
 	}
+	endless := NewDecoder(strings.NewReader(long))
+	if _, err := endless.Next(); err != nil || cap(endless.buf) > 2*MaxLineBytes {
+		t.Errorf("a line of 10 MB took %d bytes, %v", cap(endless.buf), err)
+	}
 	d := NewDecoder(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("broken disk"))))
 	if _, err := d.Next(); err == nil || !strings.Contains(err.Error(), "broken disk") {
 		t.Errorf("a reading error gives %v", err)
