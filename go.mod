@@ -2,6 +2,9 @@ module holdfast.dev/holdfast
 
 go 1.26.0
 
+// A package of the UI brings Go files of its own.
+ignore ./web/node_modules
+
 require (
 	github.com/agext/levenshtein v1.2.1 // indirect
 	github.com/alecthomas/kong v1.17.0 // indirect
