@@ -133,7 +133,10 @@ type RunFilter struct {
 
 // RunTx is runs with their components.
 type RunTx interface {
+	// CreateRun is a Conflict where the stack has a run with the same Key already, unless that is "".
 	CreateRun(ctx context.Context, r run.Run) error
+	// RunByKey is the id of the stack's run that was started with the key; NotFound without one.
+	RunByKey(ctx context.Context, stackID, key string) (string, error)
 	Run(ctx context.Context, org, id string) (run.Run, error) // org "" for the engine's own steps
 	RunForUpdate(ctx context.Context, id string) (run.Run, error)
 	// UpdateRun stores the run's row and those components whose content differs from what is stored.
@@ -151,7 +154,8 @@ type HistoryTx interface {
 	AppendEvent(ctx context.Context, e run.Event) (seq int64, err error)
 	// Events lists those after seq, in order.
 	Events(ctx context.Context, runID string, after int64, limit int) ([]run.Event, error)
-	// AppendLog stores chunks from the attempt's NextLog on; ones before it were stored already and are ignored.
+	// AppendLog stores chunks from the attempt's NextLog on; ones before it were stored already and are ignored. It
+	// moves the attempt's NextLog and LogBytes, which UpdateAttempt leaves alone.
 	AppendLog(ctx context.Context, chunks []run.LogChunk) error
 	// Logs lists the chunks of one attempt after seq (-1 for all), in order.
 	Logs(ctx context.Context, attempt string, after int64, limit int) ([]run.LogChunk, error)
@@ -205,6 +209,7 @@ type AccountTx interface {
 type AgentTx interface {
 	CreateAgent(ctx context.Context, a access.AgentRecord) error
 	Agent(ctx context.Context, org, id string) (access.AgentRecord, error)
+	// UpdateAgent stores a. An agent that is revoked stays so, whatever a says.
 	UpdateAgent(ctx context.Context, a access.AgentRecord) error
 	Agents(ctx context.Context, org string, p Page) (items []access.AgentRecord, next string, err error)
 }

@@ -101,6 +101,7 @@ type Person struct {
 // Run is one change to a stack. What it was started with is frozen in it: source, inputs, settings.
 type Run struct {
 	ID, Org, Stack string // Stack is the id
+	Key            string // of the client's choosing, so that a repeated start finds this run; "" without one
 	StackName      string
 	Account        string // account id, frozen from the stack
 	Kind           Kind
@@ -253,6 +254,7 @@ type Attempt struct {
 	PartialApply                  bool
 	Report                        json.RawMessage // as reported; repeating it is idempotent
 	NextLog                       int64           // number of the next log chunk that is not stored yet
+	LogBytes                      int64           // bytes of the log text stored so far
 }
 
 // Event is one line of a run's history.
