@@ -5,11 +5,14 @@ PROGRAMS := holdfast holdfast-agent holdfast-worker
 
 # The UI is built where Node is; without it the server's page says how to.
 NPM := $(shell command -v npm 2>/dev/null)
-UI := web/node_modules/.built
+UI := web/dist/index.html
 UI_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' 2>/dev/null)
 
-.PHONY: build web generate check test clean
+.PHONY: help build web generate check test vuln clean
 .DEFAULT_GOAL := build
+
+help: ## what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: $(if $(NPM),$(UI)) ## the three programs into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ $(PROGRAMS:%=./cmd/%)
@@ -18,7 +21,6 @@ web: $(UI) ## the UI into web/dist
 
 $(UI): $(UI_SOURCES) | web/node_modules/.package-lock.json
 	cd web && npm run build
-	touch $@
 
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund
@@ -33,5 +35,8 @@ check: ## format, vet, linters, generated files up to date
 test: ## install or build what the tests need, and run every test
 	scripts/test
 
+vuln: ## known vulnerabilities that the programs reach
+	scripts/vuln
+
 clean: ## remove what was built, but not the tools
-	rm -rf $(PROGRAMS:%=bin/%) bin/with-postgres junit.xml $(UI)
+	rm -rf $(PROGRAMS:%=bin/%) bin/with-postgres junit.xml $(wildcard web/dist/*)
