@@ -24,6 +24,7 @@ const (
 	Unprocessable   Kind = "unprocessable"   // 422: well-formed, but its content is refused
 	Locked          Kind = "locked"          // 423: somebody else holds the lock
 	UpgradeRequired Kind = "upgrade"         // 426: an agent too old
+	TooMany         Kind = "too_many"        // 429 with Retry-After: slow down
 	Unavailable     Kind = "unavailable"     // 503 with Retry-After: nothing was changed, try again
 	NoSpace         Kind = "no_space"        // 507: the disk is full, nothing was changed
 	Internal        Kind = "internal"        // 500: ours
@@ -37,7 +38,7 @@ type Error struct {
 	Hint   string // what to do about it; may be empty
 	Err    error  // private cause; logged only
 
-	RetryAfter time.Duration // with Unavailable; zero means the default of 2 s
+	RetryAfter time.Duration // with Unavailable and TooMany; zero means the default of 2 s
 	Detail     any           // a document for the client, e.g. the lock's holder with Locked
 }
 
