@@ -219,6 +219,7 @@ type UserTx interface {
 	CreateOrganization(ctx context.Context, o access.Organization) error
 	Organizations(ctx context.Context, p Page) (items []access.Organization, next string, err error)
 	Organization(ctx context.Context, name string) (access.Organization, error)
+	OrganizationByID(ctx context.Context, id string) (access.Organization, error)
 	CreateUser(ctx context.Context, u access.UserRecord) error
 	User(ctx context.Context, org, id string) (access.UserRecord, error)
 	UpdateUser(ctx context.Context, u access.UserRecord) error
