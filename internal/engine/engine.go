@@ -57,11 +57,13 @@ type Engine struct {
 	limits Limits
 	now    func() time.Time
 	log    *slog.Logger
+
+	sealing *sealing // buffers and (de)compressors, kept for reuse
 }
 
 // New makes an Engine.
 func New(c Config) *Engine {
-	return &Engine{store: c.Store, keys: c.Keys, chain: c.Chain, limits: c.Limits, now: c.Now, log: c.Log}
+	return &Engine{store: c.Store, keys: c.Keys, chain: c.Chain, limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing()}
 }
 
 // record appends an audit record in the transaction of the change it tells of. data is marshalled to an object

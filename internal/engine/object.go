@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // Content-MD5 of the state protocol: a check of the transport, not a signature
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"sync"
+	"time"
+
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/id"
+	"holdfast.dev/holdfast/internal/keyring"
+)
+
+// The kinds of object.
+const (
+	kindState  = "state"
+	kindSource = "source"
+	kindPlan   = "plan"
+)
+
+// Sizes of sealed bytes. A save needs one read buffer, one chunk and the sealer's windows, whatever its length.
+const (
+	readBytes   = 32 << 10
+	inlineBytes = 64 << 10  // sealed bytes up to here stand in the object's row
+	chunkBytes  = 256 << 10 // database/sql holds a value whole, so larger ones are cut
+	readAhead   = 16        // chunks read in one transaction
+)
+
+// discardTimeout bounds the clean-up after a save that failed; what it does not reach, the sweep does.
+const discardTimeout = 5 * time.Second
+
+// sealing is what sealed objects are written and read with.
+type sealing struct {
+	sealer  *keyring.Sealer
+	buffers sync.Pool
+}
+
+func newSealing() *sealing {
+	return &sealing{sealer: keyring.NewSealer(), buffers: sync.Pool{New: func() any { return new([readBytes]byte) }}}
+}
+
+// sealObject reads r to its end, compresses, seals and stages it, all in one pass, and returns its object, not
+// attached: the caller attaches it in the transaction that refers to it (AttachObject), or drops it with
+// discardObject. Each of also sees the plain bytes as they arrive and may refuse them. More than limit bytes is
+// TooLarge. An error of r, of also or of the limit leaves nothing behind.
+func (e *Engine) sealObject(ctx context.Context, org, kind string, r io.Reader, limit int64, also ...io.Writer) (Object, error) {
+	prefix := id.Object
+	if kind == kindState {
+		prefix = id.Write
+	}
+	now := e.now()
+	o := Object{ID: id.New(prefix, now), Org: org, Kind: kind, CreatedAt: now}
+	key, wrapped, by, err := e.keys.NewDataKey(ctx, org, o.ID)
+	if err != nil {
+		return Object{}, fmt.Errorf("make a data key: %w", err)
+	}
+	o.Key, o.Wrapped = by, wrapped
+	out := &chunkWriter{ctx: ctx, e: e, object: o.ID}
+	if err := e.sealInto(&o, out, key, r, limit, also); err != nil {
+		o.Chunks = out.chunks
+		e.discardObject(ctx, o)
+		return Object{}, err
+	}
+	o.Sealed, o.Chunks = out.total, out.chunks
+	if out.chunks == 0 {
+		o.Inline = out.buf
+	}
+	return o, nil
+}
+
+func (e *Engine) sealInto(o *Object, out *chunkWriter, key []byte, r io.Reader, limit int64, also []io.Writer) error {
+	w, err := e.sealing.sealer.Seal(key, o.Org, o.ID, out)
+	if err != nil {
+		return err
+	}
+	defer w.Discard()
+	sum, check := sha256.New(), md5.New() //nolint:gosec // see the import
+	buf := e.sealing.buffers.Get().(*[readBytes]byte)
+	defer e.sealing.buffers.Put(buf)
+	for {
+		n, readErr := r.Read(buf[:])
+		if o.Size += int64(n); o.Size > limit {
+			return fault.New(fault.TooLarge, "too_large", "The %s is larger than %d bytes, the most that is taken.", o.Kind, limit)
+		}
+		p := buf[:n]
+		sum.Write(p)
+		check.Write(p)
+		for _, a := range also {
+			if _, err := a.Write(p); err != nil {
+				return err
+			}
+		}
+		if _, err := w.Write(p); err != nil {
+			return fmt.Errorf("seal the %s: %w", o.Kind, err)
+		}
+		if errors.Is(readErr, io.EOF) {
+			break
+		}
+		if readErr != nil {
+			return fmt.Errorf("receive the %s: %w", o.Kind, readErr)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return fmt.Errorf("seal the %s: %w", o.Kind, err)
+	}
+	if err := out.end(); err != nil {
+		return fmt.Errorf("stage the %s: %w", o.Kind, err)
+	}
+	o.SHA256, o.MD5 = hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(check.Sum(nil))
+	return nil
+}
+
+// discardObject drops what sealObject staged for an object that will not be attached. It is best effort, also when
+// ctx has ended: the sweep of staged chunks does what is left.
+func (e *Engine) discardObject(ctx context.Context, o Object) {
+	if o.Chunks == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	if err := e.store.Update(ctx, func(tx Tx) error { return tx.DeleteObject(ctx, o.ID) }); err != nil {
+		e.log.InfoContext(ctx, "staged chunks are left to the sweep", "object", o.ID, "error", err)
+	}
+}
+
+// chunkWriter keeps few sealed bytes in memory and stages more of them as chunks.
+type chunkWriter struct {
+	ctx    context.Context //nolint:containedctx // an io.Writer for the length of one sealObject
+	e      *Engine
+	object string
+	buf    []byte
+	total  int64
+	chunks int
+}
+
+func (w *chunkWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	w.total += int64(n)
+	for len(p) > 0 {
+		if len(w.buf)+len(p) > inlineBytes && cap(w.buf) < chunkBytes {
+			w.buf = append(make([]byte, 0, chunkBytes), w.buf...)
+		}
+		m := min(len(p), chunkBytes-len(w.buf))
+		w.buf = append(w.buf, p[:m]...)
+		p = p[m:]
+		if len(w.buf) == chunkBytes {
+			if err := w.flush(); err != nil {
+				return n - len(p), err
+			}
+		}
+	}
+	return n, nil
+}
+
+// end stages what is left, unless everything fits into the row.
+func (w *chunkWriter) end() error {
+	if w.chunks == 0 && len(w.buf) <= inlineBytes || len(w.buf) == 0 {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *chunkWriter) flush() error {
+	err := w.e.store.Update(w.ctx, func(tx Tx) error { return tx.PutChunk(w.ctx, w.object, w.chunks, w.buf, w.e.now()) })
+	if err != nil {
+		return err
+	}
+	w.chunks++
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// openObject streams the plain bytes of an attached object. Its reader checks length and SHA-256 and hands out the
+// last bytes only when both are right; before that, a change of the stored bytes is an error with the code
+// sealed_damaged, missing ones are object_missing, a key that is not there is key_missing. It is never NotFound:
+// whoever has the row must not take a lost document for an empty one.
+func (e *Engine) openObject(ctx context.Context, o Object) (io.ReadCloser, error) {
+	key, err := e.keys.OpenDataKey(ctx, o.Org, o.ID, o.Key, o.Wrapped)
+	if err != nil {
+		return nil, fmt.Errorf("open the data key of %s: %w", o.ID, err)
+	}
+	var sealed io.Reader = bytes.NewReader(o.Inline)
+	if o.Chunks > 0 {
+		sealed = &chunkReader{ctx: ctx, e: e, object: o.ID, chunks: o.Chunks}
+	}
+	plain, err := e.sealing.sealer.Open(key, o.Org, o.ID, sealed)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", o.ID, err)
+	}
+	return &verifiedReader{plain: plain, sum: sha256.New(), object: o}, nil
+}
+
+// chunkReader reads an object's chunks, a few in one transaction: the first of them are then safe from a save that
+// replaces the object while it is read.
+type chunkReader struct {
+	ctx    context.Context //nolint:containedctx // an io.Reader for the length of one openObject
+	e      *Engine
+	object string
+	chunks int
+	next   int
+	ahead  [][]byte
+}
+
+func (r *chunkReader) Read(p []byte) (int, error) {
+	for len(r.ahead) > 0 && len(r.ahead[0]) == 0 {
+		r.ahead = r.ahead[1:]
+	}
+	if len(r.ahead) == 0 {
+		if r.next == r.chunks {
+			return 0, io.EOF
+		}
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.ahead[0])
+	r.ahead[0] = r.ahead[0][n:]
+	return n, nil
+}
+
+func (r *chunkReader) fill() error {
+	until := min(r.chunks, r.next+readAhead)
+	var ahead [][]byte
+	err := r.e.store.View(r.ctx, func(tx Tx) error {
+		ahead = ahead[:0]
+		for seq := r.next; seq < until; seq++ {
+			c, err := tx.Chunk(r.ctx, r.object, seq)
+			if err != nil {
+				return err
+			}
+			ahead = append(ahead, c)
+		}
+		return nil
+	})
+	if fault.Is(err, fault.NotFound) {
+		return objectMissing(err, r.object)
+	}
+	if err != nil {
+		return fmt.Errorf("read the chunks of %s: %w", r.object, err)
+	}
+	r.ahead, r.next = ahead, until
+	return nil
+}
+
+func objectMissing(err error, object string) error {
+	return fault.Wrap(err, fault.Internal, "object_missing", "The stored bytes of %s are not in the database, or were replaced while they were read.", object).
+		WithHint("Try again; if it stays, restore them from a backup of the database.")
+}
+
+type verifiedReader struct {
+	plain  io.ReadCloser
+	sum    hash.Hash
+	object Object
+	size   int64
+	err    error // what every further Read gives
+}
+
+func (v *verifiedReader) Read(p []byte) (int, error) {
+	if v.err != nil {
+		return 0, v.err
+	}
+	n, err := v.plain.Read(p)
+	v.size += int64(n)
+	v.sum.Write(p[:n])
+	if err == nil && v.size == v.object.Size {
+		var rest [1]byte // is there an end where it should be?
+		var more int
+		more, err = v.plain.Read(rest[:])
+		v.size += int64(more)
+	}
+	switch {
+	case err == nil && v.size <= v.object.Size:
+		return n, nil
+	case err != nil && !errors.Is(err, io.EOF):
+		v.err = fmt.Errorf("read %s: %w", v.object.ID, err)
+	case v.size != v.object.Size || hex.EncodeToString(v.sum.Sum(nil)) != v.object.SHA256:
+		v.err = fault.New(fault.Internal, "sealed_damaged", "The stored bytes of %s are not what its row says.", v.object.ID).
+			WithHint("Restore them from a backup of the database.")
+	default:
+		v.err = io.EOF
+		return n, v.eof(n)
+	}
+	return 0, v.err
+}
+
+// eof leaves the end to the next Read where this one has bytes.
+func (v *verifiedReader) eof(n int) error {
+	if n > 0 {
+		return nil
+	}
+	return io.EOF
+}
+
+func (v *verifiedReader) Close() error { return v.plain.Close() }
