@@ -222,6 +222,8 @@ type UserTx interface {
 	OrganizationByID(ctx context.Context, id string) (access.Organization, error)
 	CreateUser(ctx context.Context, u access.UserRecord) error
 	User(ctx context.Context, org, id string) (access.UserRecord, error)
+	// UserByID is for what the engine itself has the id from, such as a sign-in link.
+	UserByID(ctx context.Context, id string) (access.UserRecord, error)
 	UpdateUser(ctx context.Context, u access.UserRecord) error
 	Users(ctx context.Context, org string, p Page) (items []access.UserRecord, next string, err error)
 }
