@@ -3,6 +3,9 @@
 package access
 
 import (
+	"maps"
+	"slices"
+
 	"holdfast.dev/holdfast/internal/fault"
 )
 
@@ -135,4 +138,11 @@ func (a Actor) describe() string {
 		return "the role " + string(a.Role)
 	}
 	return "a token of kind " + string(a.Kind)
+}
+
+// Permissions lists every permission that somebody can have, in order of name.
+func Permissions() []Permission {
+	all := append(slices.Collect(maps.Keys(lowest)), AgentWork, PlatformManage)
+	slices.Sort(all)
+	return all
 }
