@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"github.com/riverqueue/river/riverdriver"
+
+	"holdfast.dev/holdfast/internal/store/db"
+)
+
+// Session runs statements within one transaction.
+type Session = db.DBTX
+
+// Dialect is everything in which the databases differ. The SQL is the same for all of them.
+type Dialect struct {
+	// View runs fn on one snapshot, read-only.
+	View func(ctx context.Context, fn func(Session) error) error
+	// Update runs fn in one transaction, which is durable when Update returns nil. It may run fn again.
+	Update func(ctx context.Context, fn func(Session) error) error
+	// Classify says what a driver's error means.
+	Classify func(error) Class
+
+	// RowLock ends a SELECT whose rows nobody else may change until the transaction ends, Claim one that skips
+	// rows which another transaction has locked. Both are empty where one transaction writes at a time.
+	RowLock, Claim string
+	// ChainLock is a statement that keeps others from one audit chain, which $1 numbers; "" as above.
+	ChainLock string
+	// Notify is a statement that tells topic $1 to all servers once the transaction is committed; "" where this
+	// process is the only one.
+	Notify string
+	// Listen calls signal for each topic told by any server, and lost whenever some may have been missed, until
+	// ctx ends. Nil where this process is the only one.
+	Listen func(ctx context.Context, signal func(topic string), lost func())
+
+	// DB answers Ready and takes the migrations.
+	DB *sql.DB
+	// Goose is the migrations' name for the database. Locker keeps two servers from migrating at once, and makes
+	// what the migrations take for granted; nil where a failed migration is simply tried again.
+	Goose  goose.Dialect
+	Locker lock.SessionLocker
+	// Schema describes the tables as they are in the database.
+	Schema func(ctx context.Context) ([]Table, error)
+
+	// Queue is the database as River's driver sees it.
+	Queue riverdriver.Driver[*sql.Tx]
+	// Close frees what the dialect holds.
+	Close func() error
+}
+
+// Class is what a failed statement means, whichever database says it.
+type Class int
+
+// The classes of failure.
+const (
+	Unknown Class = iota // ours to find out
+	Unique               // a unique key is taken
+	Foreign              // a reference to a row that is not there, or from one that is
+	Busy                 // another transaction is in the way: a repeat may work
+	Lost                 // the database cannot be reached or is stopping
+	Full                 // no room left
+)

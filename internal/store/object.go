@@ -1,0 +1,141 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/state"
+	"holdfast.dev/holdfast/internal/store/db"
+)
+
+// maxChunk is the most bytes of one chunk: database/sql copies a value as a whole.
+const maxChunk = 256 << 10
+
+// PutChunk may be repeated: the last bytes of a chunk count.
+func (t *tx) PutChunk(ctx context.Context, object string, seq int, data []byte, now time.Time) error {
+	if len(data) > maxChunk {
+		return t.err("staging", "chunk", fault.New(fault.TooLarge, "chunk_too_large",
+			"A chunk has at most %d bytes, this one %d.", maxChunk, len(data)))
+	}
+	// The object's row in staged comes first: it is what the sweep locks.
+	if err := t.q.Stage(ctx, object, micros(now)); err != nil {
+		return t.err("staging", "chunk", err)
+	}
+	attached, err := t.q.HasObject(ctx, object)
+	if err == nil && attached {
+		err = fault.New(fault.Conflict, "object_attached", "The object %s is stored already and cannot change.", object)
+	}
+	if err != nil {
+		return t.err("staging", "chunk", err)
+	}
+	return t.err("staging", "chunk", t.q.PutChunk(ctx, object, int64(seq), data))
+}
+
+// AttachObject is a Conflict where a chunk is missing: what was staged long ago may have been swept.
+func (t *tx) AttachObject(ctx context.Context, o engine.Object) error {
+	if o.Chunks > 0 {
+		staged, err := t.q.Unstage(ctx, o.ID)
+		if err != nil {
+			return t.err("attaching", "object", err)
+		}
+		have, err := t.q.CountChunks(ctx, o.ID, int64(o.Chunks))
+		if err == nil && (staged == 0 || have != int64(o.Chunks)) {
+			err = fault.New(fault.Conflict, "chunks_missing", "The object has %d chunks, and %d of them are stored.", o.Chunks, have).
+				WithHint("Send the whole content again.")
+		}
+		if err != nil {
+			return t.err("attaching", "object", err)
+		}
+	}
+	return t.err("attaching", "object", t.q.AttachObject(ctx, db.AttachObjectParams{
+		ID: o.ID, Org: o.Org, Kind: o.Kind, KeyKind: o.Key.Kind, KeyName: o.Key.Name, KeyVersion: o.Key.Version,
+		Wrapped: present(o.Wrapped), Size: o.Size, Sealed: o.Sealed, SHA256: o.SHA256, MD5: o.MD5,
+		Inline: present(o.Inline), Chunks: int64(o.Chunks), CreatedAt: micros(o.CreatedAt),
+	}))
+}
+
+// present is never NULL.
+func present(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+func (t *tx) Object(ctx context.Context, id string) (engine.Object, error) {
+	r, err := t.q.Object(ctx, id)
+	if err != nil {
+		return engine.Object{}, t.err("reading", "object", err)
+	}
+	o := engine.Object{
+		ID: r.ID, Org: r.Org, Kind: r.Kind, Key: state.Key{Kind: r.KeyKind, Name: r.KeyName, Version: r.KeyVersion},
+		Wrapped: present(r.Wrapped), Size: r.Size, Sealed: r.Sealed, SHA256: r.SHA256, MD5: r.MD5,
+		Chunks: int(r.Chunks), CreatedAt: moment(r.CreatedAt),
+	}
+	if o.Chunks == 0 {
+		o.Inline = present(r.Inline)
+	}
+	return o, nil
+}
+
+func (t *tx) Chunk(ctx context.Context, object string, seq int) ([]byte, error) {
+	data, err := t.q.Chunk(ctx, object, int64(seq))
+	if err != nil {
+		return nil, t.err("reading", "chunk", err)
+	}
+	return present(data), nil
+}
+
+// DeleteObject deletes the object and its chunks, staged ones too. It is nil where there is none.
+func (t *tx) DeleteObject(ctx context.Context, id string) error {
+	if err := t.q.DeleteObject(ctx, id); err != nil {
+		return t.err("deleting", "object", err)
+	}
+	if _, err := t.q.Unstage(ctx, id); err != nil {
+		return t.err("deleting", "object", err)
+	}
+	return t.err("deleting", "object", t.q.DeleteChunks(ctx, id))
+}
+
+func (t *tx) SweepStaged(ctx context.Context, before time.Time, limit int) (int, error) {
+	objects, err := t.abandoned(ctx, before, limit)
+	if err != nil {
+		return 0, t.err("sweeping", "chunk", err)
+	}
+	swept := 0
+	for _, object := range objects {
+		n, err := t.q.DeleteSomeChunks(ctx, object, int32(limit-swept))
+		if err != nil {
+			return 0, t.err("sweeping", "chunk", err)
+		}
+		swept += int(n)
+		if swept >= limit {
+			break // the object may have more, so it stays staged
+		}
+		if _, err := t.q.Unstage(ctx, object); err != nil {
+			return 0, t.err("sweeping", "chunk", err)
+		}
+	}
+	return swept, nil
+}
+
+// abandoned locks what it finds, and leaves out what is being attached or added to right now.
+func (t *tx) abandoned(ctx context.Context, before time.Time, limit int) ([]string, error) {
+	rows, err := t.QueryContext(ctx, "SELECT object FROM staged WHERE staged_at < $1 ORDER BY staged_at LIMIT $2"+t.store.d.Claim,
+		micros(before), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var objects []string
+	for rows.Next() {
+		var object string
+		if err := rows.Scan(&object); err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	return objects, rows.Err()
+}

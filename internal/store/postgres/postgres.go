@@ -1,0 +1,100 @@
+// Package postgres keeps a store in a PostgreSQL database, for any number of servers.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
+
+	"holdfast.dev/holdfast/internal/store"
+)
+
+// Options is where the database is.
+type Options struct {
+	URL    string // postgres://…, with pgx's parameters; pool_max_conns defaults to 16
+	Logger *slog.Logger
+}
+
+// migrationLock is the advisory lock that a server holds while it migrates.
+const migrationLock = 0x686f6c6466617374 // "holdfast"
+
+// Open connects to the database and brings its schema up to date.
+func Open(ctx context.Context, o Options) (*store.Store, error) {
+	d, err := open(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("opening the PostgreSQL database: %w", err)
+	}
+	return store.New(ctx, d)
+}
+
+func open(ctx context.Context, o Options) (store.Dialect, error) {
+	config, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		// The cause repeats the URL, with the password where it cannot be told apart.
+		return store.Dialect{}, fmt.Errorf("the database's URL cannot be read")
+	}
+	if !strings.Contains(o.URL, "pool_max_conns") {
+		config.MaxConns = 16
+	}
+	for name, value := range map[string]string{
+		"application_name": "holdfast",
+		// A server that vanished must not keep its locks, nor one that hangs.
+		"lock_timeout":                        "10s",
+		"statement_timeout":                   "60s",
+		"idle_in_transaction_session_timeout": "60s",
+	} {
+		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 10 * time.Second
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock))
+	if err != nil {
+		return store.Dialect{}, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return store.Dialect{}, err
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	p := &database{db: db}
+	return store.Dialect{
+		View: p.view, Update: p.update, Classify: classify,
+		RowLock: " FOR UPDATE", Claim: " FOR UPDATE SKIP LOCKED",
+		ChainLock: "SELECT pg_advisory_xact_lock($1)",
+		Notify:    "SELECT pg_notify('" + channel + "', $1)",
+		Listen: func(ctx context.Context, signal func(string), lost func()) {
+			(&listener{config: config.ConnConfig.Copy(), log: o.Logger, signal: signal, lost: lost}).run(ctx)
+		},
+		DB: db, Goose: goose.DialectPostgres, Locker: preparing{locker},
+		Schema: func(ctx context.Context) ([]store.Table, error) { return schema(ctx, db) },
+		Queue:  riverdatabasesql.NewWithPgxListener(db, pool),
+		Close: func() error {
+			err := db.Close()
+			pool.Close()
+			return err
+		},
+	}, nil
+}
+
+// preparing makes the collation that the migrations name, once it has the lock. SQLite has one of that name.
+type preparing struct{ lock.SessionLocker }
+
+func (p preparing) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	if err := p.SessionLocker.SessionLock(ctx, conn); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, `CREATE COLLATION IF NOT EXISTS "binary" FROM "C"`)
+	return err
+}

@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"regexp"
+	"strings"
+
+	"holdfast.dev/holdfast/internal/store"
+)
+
+func schema(ctx context.Context, db *sql.DB) ([]store.Table, error) {
+	var tables []store.Table
+	err := rows(ctx, db, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", nil, func(scan func(...any) error) error {
+		var t store.Table
+		defer func() { tables = append(tables, t) }()
+		return scan(&t.Name)
+	})
+	for i := range tables {
+		for _, read := range []func(context.Context, *sql.DB, *store.Table) error{columns, references, indexes} {
+			if err == nil {
+				err = read(ctx, db, &tables[i])
+			}
+		}
+	}
+	return tables, err
+}
+
+func columns(ctx context.Context, db *sql.DB, t *store.Table) error {
+	return rows(ctx, db, `SELECT column_name, data_type, is_nullable = 'YES', coalesce(collation_name, '') = 'binary'
+		FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1
+		ORDER BY ordinal_position`, []any{t.Name}, func(scan func(...any) error) error {
+		var c store.Column
+		defer func() { t.Columns = append(t.Columns, c) }()
+		return scan(&c.Name, &c.Type, &c.Null, &c.Bytewise)
+	})
+}
+
+func references(ctx context.Context, db *sql.DB, t *store.Table) error {
+	return rows(ctx, db, `SELECT a.attname, f.relname, b.attname
+		FROM pg_constraint c
+		JOIN pg_class f ON f.oid = c.confrelid
+		JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+		JOIN pg_attribute b ON b.attrelid = c.confrelid AND b.attnum = c.confkey[1]
+		WHERE c.contype = 'f' AND c.conrelid = to_regclass($1)`, []any{t.Name}, func(scan func(...any) error) error {
+		var r store.Reference
+		defer func() { t.References = append(t.References, r) }()
+		return scan(&r.Column, &r.Table, &r.Foreign)
+	})
+}
+
+func indexes(ctx context.Context, db *sql.DB, t *store.Table) error {
+	return rows(ctx, db, `SELECT i.relname, x.indisunique, x.indisprimary,
+			(SELECT string_agg(a.attname, ',' ORDER BY k.place) FROM unnest(x.indkey) WITH ORDINALITY k (attnum, place)
+				JOIN pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.attnum),
+			coalesce(pg_get_expr(x.indpred, x.indrelid), '')
+		FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
+		WHERE x.indrelid = to_regclass($1)`, []any{t.Name}, func(scan func(...any) error) error {
+		var i store.Index
+		var primary bool
+		var names, where string
+		if err := scan(&i.Name, &i.Unique, &primary, &names, &where); err != nil {
+			return err
+		}
+		i.Columns = strings.Split(names, ",")
+		if primary {
+			t.Primary = i.Columns
+			return nil
+		}
+		i.Where = plain(where)
+		t.Indexes = append(t.Indexes, i)
+		return nil
+	})
+}
+
+// plain takes from a predicate what PostgreSQL adds to it: parentheses around it, and types of constants.
+func plain(predicate string) string {
+	predicate = regexp.MustCompile(`::\w+`).ReplaceAllString(predicate, "")
+	if inner, ok := strings.CutPrefix(predicate, "("); ok {
+		predicate = strings.TrimSuffix(inner, ")")
+	}
+	return predicate
+}
+
+func rows(ctx context.Context, db *sql.DB, query string, args []any, each func(scan func(...any) error) error) error {
+	found, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = found.Close() }()
+	for found.Next() {
+		if err := each(found.Scan); err != nil {
+			return err
+		}
+	}
+	return found.Err()
+}

@@ -1,0 +1,82 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Table is a table as it is in a database, in the words that all databases share.
+type Table struct {
+	Name       string
+	Columns    []Column
+	Primary    []string
+	References []Reference
+	Indexes    []Index
+}
+
+// Column is one column.
+type Column struct {
+	Name, Type string
+	Null       bool
+	Bytewise   bool // sorts by byte whatever the database's language
+}
+
+// Reference is a foreign key.
+type Reference struct{ Column, Table, Foreign string }
+
+// Index is an index other than the primary key's.
+type Index struct {
+	Name    string
+	Unique  bool
+	Columns []string
+	Where   string
+}
+
+// Schema describes the database as it is, in one form whichever database it is.
+func (s *Store) Schema(ctx context.Context) (string, error) {
+	tables, err := s.d.Schema(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the schema: %w", err)
+	}
+	slices.SortFunc(tables, func(a, b Table) int { return cmp.Compare(a.Name, b.Name) })
+	var out strings.Builder
+	for _, t := range tables {
+		// What goose and River keep is theirs.
+		if t.Name == "goose_db_version" || strings.HasPrefix(t.Name, "river_") || strings.HasPrefix(t.Name, "sqlite_") {
+			continue
+		}
+		t.write(&out)
+	}
+	return out.String(), nil
+}
+
+func (t Table) write(out *strings.Builder) {
+	fmt.Fprintf(out, "table %s\n", t.Name)
+	for _, c := range t.Columns {
+		fmt.Fprintf(out, "  %s %s%s%s\n", c.Name, strings.ToUpper(c.Type), given(c.Bytewise, " bytewise"), given(c.Null, " null"))
+	}
+	fmt.Fprintf(out, "  primary key (%s)\n", strings.Join(t.Primary, ", "))
+	slices.SortFunc(t.References, func(a, b Reference) int { return cmp.Compare(a.Column, b.Column) })
+	for _, r := range t.References {
+		fmt.Fprintf(out, "  %s references %s (%s)\n", r.Column, r.Table, r.Foreign)
+	}
+	slices.SortFunc(t.Indexes, func(a, b Index) int { return cmp.Compare(a.Name, b.Name) })
+	for _, i := range t.Indexes {
+		where := ""
+		if i.Where != "" {
+			where = " where " + i.Where
+		}
+		fmt.Fprintf(out, "  %sindex %s (%s)%s\n", given(i.Unique, "unique "), i.Name, strings.Join(i.Columns, ", "), where)
+	}
+	out.WriteByte('\n')
+}
+
+func given(is bool, word string) string {
+	if is {
+		return word
+	}
+	return ""
+}

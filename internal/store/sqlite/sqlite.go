@@ -1,0 +1,111 @@
+// Package sqlite keeps a store in one SQLite file, for one server.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	_ "modernc.org/sqlite" // the driver
+
+	"holdfast.dev/holdfast/internal/store"
+)
+
+const (
+	readers = 4
+	// busyTimeout is how long a connection waits for another process, or for the background jobs, to let go.
+	busyTimeout = 5 * time.Second
+)
+
+// Open opens or makes the database file at path, readable by its owner only.
+func Open(ctx context.Context, path string) (*store.Store, error) {
+	d, err := open(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database %s: %w", path, err)
+	}
+	return store.New(ctx, d)
+}
+
+func open(ctx context.Context, path string) (d store.Dialect, err error) {
+	// SQLite would make the file by the umask; its journal takes the mode from it.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return d, err
+	}
+	if err := file.Close(); err != nil {
+		return d, err
+	}
+	var dbs []*sql.DB
+	closeAll := func() error {
+		var errs []error
+		for _, db := range dbs {
+			errs = append(errs, db.Close())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll())
+		}
+	}()
+	connect := func(limit int, more ...string) (*sql.DB, error) {
+		db, err := sql.Open("sqlite", dsn(path, more...))
+		if err == nil {
+			db.SetMaxOpenConns(limit)
+			dbs = append(dbs, db)
+		}
+		return db, err
+	}
+	write, err := connect(1)
+	if err != nil {
+		return d, err
+	}
+	read, err := connect(readers, "query_only(1)")
+	if err != nil {
+		return d, err
+	}
+	side, err := connect(1)
+	if err != nil {
+		return d, err
+	}
+	side.SetConnMaxIdleTime(time.Minute)
+	// Background jobs have a connection of their own: they must not wait for a shared commit, nor it for them.
+	jobs, err := connect(1)
+	if err != nil {
+		return d, err
+	}
+	g, err := newGroup(ctx, write)
+	if err != nil {
+		return d, err
+	}
+	p, err := newPool(ctx, read)
+	if err != nil {
+		return d, err
+	}
+	return store.Dialect{
+		View: p.view, Update: g.update, Classify: classify,
+		DB: side, Goose: goose.DialectSQLite3,
+		Schema: func(ctx context.Context) ([]store.Table, error) { return schema(ctx, side) },
+		Queue:  riversqlite.New(jobs),
+		Close:  func() error { return errors.Join(p.close(), g.close(), closeAll()) },
+	}, nil
+}
+
+func dsn(path string, more ...string) string {
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": append([]string{
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
+		"journal_mode(WAL)",
+		"synchronous(FULL)",
+		"foreign_keys(1)",
+		"trusted_schema(0)",
+		"cache_size(-8192)", // KiB for each connection
+		"journal_size_limit(67108864)",
+	}, more...)}
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: q.Encode()}).String()
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/store/db"
+)
+
+// tx is one transaction, seen by the engine.
+type tx struct {
+	store   *Store
+	session Session
+	q       *db.Queries
+	writes  bool
+	failed  error // the first statement's failure, which every later statement repeats
+	topics  []string
+}
+
+var _ engine.Tx = (*tx)(nil)
+
+func newTx(s *Store, session Session, writes bool) *tx {
+	t := &tx{store: s, session: session, writes: writes}
+	t.q = db.New(t)
+	return t
+}
+
+// end makes a tx that outlives its function fail instead of writing into somebody else's transaction.
+func (t *tx) end() {
+	if t.failed == nil {
+		t.failed = errors.New("a transaction was used after it had ended")
+	}
+}
+
+func (t *tx) result(err error) error {
+	if err == nil {
+		return t.failed
+	}
+	return err
+}
+
+// err names what failed. It keeps the first failure for the statements after it; a row that is not there is none.
+func (t *tx) err(doing, noun string, err error) error {
+	if err == nil {
+		return nil
+	}
+	named := t.store.fault(noun, doing+" the "+noun, err)
+	if t.failed == nil && !errors.Is(err, sql.ErrNoRows) {
+		t.failed = named
+	}
+	return named
+}
+
+// one is err for a statement that must change a row.
+func (t *tx) one(doing, noun string, rows int64, err error) error {
+	if err == nil && rows == 0 {
+		err = sql.ErrNoRows
+	}
+	return t.err(doing, noun, err)
+}
+
+// Notify tells the subscribers of topic, once this transaction is committed.
+func (t *tx) Notify(_ context.Context, topic string) error {
+	switch {
+	case !t.writes:
+		return t.err("telling", "topic", errors.New("a view cannot notify"))
+	case topic == "", len(topic) > maxTopic:
+		return t.err("telling", "topic", fmt.Errorf("a topic has 1 to %d bytes, this one %d", maxTopic, len(topic)))
+	}
+	if !slices.Contains(t.topics, topic) {
+		t.topics = append(t.topics, topic)
+	}
+	return nil
+}
+
+// maxTopic is well below the 8000 bytes of a PostgreSQL notification.
+const maxTopic = 512
+
+// tell notifies last: PostgreSQL lets one notifying transaction commit at a time.
+func (t *tx) tell(ctx context.Context) error {
+	if t.store.d.Notify == "" {
+		return nil
+	}
+	for _, topic := range t.topics {
+		if _, err := t.ExecContext(ctx, t.store.d.Notify, topic); err != nil {
+			return t.err("telling", "topic", err)
+		}
+	}
+	return nil
+}
+
+// lock runs a SELECT of one row with the dialect's suffix, so that what is read next is not changed by others. It
+// is a statement of its own because PostgreSQL would read joined tables as they were before it waited.
+func (t *tx) lock(ctx context.Context, suffix, query string, args ...any) error {
+	if suffix == "" {
+		return nil
+	}
+	var id string
+	return t.QueryRowContext(ctx, query+suffix, args...).Scan(&id)
+}
+
+// tx is what the generated queries run on: it refuses what one of the databases would not take.
+
+func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return t.session.ExecContext(ctx, query, t.check(args)...)
+}
+
+func (t *tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return t.session.PrepareContext(ctx, query)
+}
+
+func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return t.session.QueryContext(ctx, query, t.check(args)...)
+}
+
+func (t *tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return t.session.QueryRowContext(ctx, query, t.check(args)...)
+}
+
+// check passes args on. Where one is not fit for both databases, or the transaction has failed, an argument that
+// fails to convert takes its place: so the statement fails before it reaches the database, in each of three ways.
+func (t *tx) check(args []any) []any {
+	if t.failed != nil {
+		return []any{refusal{t.failed}}
+	}
+	for _, arg := range args {
+		text, ok := arg.(string)
+		switch {
+		case !ok:
+		case strings.IndexByte(text, 0) >= 0:
+			return []any{refusal{fault.New(fault.Invalid, "nul_in_text", "A text has a NUL character, which cannot be stored.").
+				WithHint("Leave the character out.")}}
+		case !utf8.ValidString(text):
+			return []any{refusal{fault.New(fault.Invalid, "invalid_utf8", "A text is not valid UTF-8.").
+				WithHint("Send text as UTF-8.")}}
+		}
+	}
+	return args
+}
+
+// refusal is an argument that fails to convert.
+type refusal struct{ err error }
+
+func (r refusal) Value() (driver.Value, error) { return nil, r.err }

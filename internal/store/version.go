@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"math"
+	"strconv"
+
+	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/state"
+	"holdfast.dev/holdfast/internal/store/db"
+)
+
+// PutVersion is a Conflict where the number is taken by a version that cannot change any more.
+func (t *tx) PutVersion(ctx context.Context, v state.Version) error {
+	by, err := encode(v.By)
+	if err != nil {
+		return err
+	}
+	inserted, err := t.q.InsertVersion(ctx, db.InsertVersionParams{
+		ID: v.ID, StateID: v.StateID, Number: v.Number, Serial: int64(v.Serial.N), SerialKnown: v.Serial.Known,
+		Lineage: v.Lineage, Size: v.Size, SHA256: v.SHA256, MD5: v.MD5, Source: string(v.Source), Encrypted: v.Encrypted,
+		Quarantined: v.Quarantined, Terraform: v.Terraform, KeyKind: v.Key.Kind, KeyName: v.Key.Name,
+		KeyVersion: v.Key.Version, CreatedAt: micros(v.CreatedAt), MadeBy: by, LockKey: v.LockKey, LockID: v.LockID,
+	})
+	if err != nil || inserted == 1 {
+		return t.err("storing", "version", err)
+	}
+	before, err := t.q.OpenVersionID(ctx, v.StateID, v.Number, v.LockKey)
+	if err != nil {
+		if err := t.err("replacing", "version", err); !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		return t.err("replacing", "version", fault.New(fault.Conflict, "version_fixed",
+			"Version %d is stored, and the lock it was written under has ended. It cannot change any more.", v.Number))
+	}
+	if _, err := t.q.ReplaceVersion(ctx, db.ReplaceVersionParams{
+		ID: v.ID, Serial: int64(v.Serial.N), SerialKnown: v.Serial.Known, Lineage: v.Lineage, Size: v.Size, SHA256: v.SHA256,
+		MD5: v.MD5, Source: string(v.Source), Encrypted: v.Encrypted, Quarantined: v.Quarantined, Terraform: v.Terraform,
+		KeyKind: v.Key.Kind, KeyName: v.Key.Name, KeyVersion: v.Key.Version, CreatedAt: micros(v.CreatedAt), MadeBy: by,
+		LockID: v.LockID, StateID: v.StateID, Number: v.Number,
+	}); err != nil {
+		return t.err("replacing", "version", err)
+	}
+	if before == v.ID {
+		return nil
+	}
+	return t.DeleteObject(ctx, before)
+}
+
+func (t *tx) Version(ctx context.Context, stateID string, number int64) (state.Version, error) {
+	row, err := t.q.Version(ctx, stateID, number)
+	if err != nil {
+		return state.Version{}, t.err("reading", "version", err)
+	}
+	return version(row)
+}
+
+func (t *tx) Versions(ctx context.Context, stateID string, onlyQuarantined bool, p engine.Page) ([]state.Version, string, error) {
+	g, err := pages("versions", 1, p)
+	if err != nil {
+		return nil, "", err
+	}
+	before, err := g.number(math.MaxInt64)
+	if err != nil {
+		return nil, "", err
+	}
+	list := t.q.Versions
+	if onlyQuarantined {
+		list = t.q.QuarantinedVersions
+	}
+	rows, err := list(ctx, stateID, before, g.count())
+	if err != nil {
+		return nil, "", t.err("listing", "version", err)
+	}
+	return page(g, rows, version, func(r db.Version) []string { return []string{strconv.FormatInt(r.Number, 10)} })
+}
+
+// DeleteVersion deletes the version's object with it. It is nil where there is no such version: a sweep may be
+// repeated.
+func (t *tx) DeleteVersion(ctx context.Context, stateID string, number int64) error {
+	id, err := t.q.VersionID(ctx, stateID, number)
+	if err := t.err("reading", "version", err); err != nil {
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		return err
+	}
+	if err := t.q.DeleteVersion(ctx, stateID, number); err != nil {
+		return t.err("deleting", "version", err)
+	}
+	return t.DeleteObject(ctx, id)
+}
+
+func (t *tx) VersionsBeyond(ctx context.Context, stateID string, keep, limit int) ([]int64, error) {
+	numbers, err := t.q.VersionsBeyond(ctx, stateID, int32(keep), int32(limit))
+	return numbers, t.err("listing", "version", err)
+}
+
+func version(r db.Version) (state.Version, error) {
+	v := state.Version{
+		ID: r.ID, StateID: r.StateID, Number: r.Number, Serial: state.Serial{N: uint64(r.Serial), Known: r.SerialKnown},
+		Lineage: r.Lineage, Size: r.Size, SHA256: r.SHA256, MD5: r.MD5, Source: state.Source(r.Source),
+		Encrypted: r.Encrypted, Quarantined: r.Quarantined, Terraform: r.Terraform,
+		Key:       state.Key{Kind: r.KeyKind, Name: r.KeyName, Version: r.KeyVersion},
+		CreatedAt: moment(r.CreatedAt), LockKey: r.LockKey, LockID: r.LockID,
+	}
+	return v, decode(r.MadeBy, &v.By)
+}
