@@ -42,6 +42,7 @@ type Client struct {
 	token    redact.Secret
 	agent    string
 	patience time.Duration
+	silence  time.Duration // after which a stream is taken for dead
 	now      func() time.Time
 	http     *http.Client
 }
@@ -68,8 +69,10 @@ func New(c Config) (*Client, error) {
 		ResponseHeaderTimeout: answerTimeout, ExpectContinueTimeout: time.Second, IdleConnTimeout: 90 * time.Second,
 		MaxIdleConnsPerHost: 8, ForceAttemptHTTP2: true,
 	}
-	return &Client{base: base, token: c.Token, agent: c.UserAgent, patience: c.Patience, now: c.Now,
-		http: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}, nil
+	return &Client{
+		base: base, token: c.Token, agent: c.UserAgent, patience: c.Patience, silence: idleTimeout, now: c.Now,
+		http: &http.Client{Transport: transport, CheckRedirect: checkRedirect},
+	}, nil
 }
 
 // Address is the server's, as it was understood.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -60,6 +61,8 @@ func (c *Client) WatchRun(ctx context.Context, run string, after int64) iter.Seq
 	}
 }
 
+var errSilent = errors.New("it has sent nothing for a while")
+
 // watch is one run being followed, over any number of connections.
 type watch struct {
 	client  *Client
@@ -72,22 +75,27 @@ type watch struct {
 
 // connect follows one connection to its end, which is always an error.
 func (w *watch) connect(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answer, err := w.client.try(ctx, request{method: http.MethodGet, path: path("runs", w.run, "events"),
-		header: http.Header{"Accept": {"text/event-stream"}, "Last-Event-Id": {strconv.FormatInt(w.after, 10)}}})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(context.Canceled)
+	answer, err := w.client.try(ctx, request{
+		method: http.MethodGet, path: path("runs", w.run, "events"),
+		header: http.Header{"Accept": {"text/event-stream"}, "Last-Event-Id": {strconv.FormatInt(w.after, 10)}},
+	})
 	if err != nil {
 		return err
 	}
 	w.heard = true
-	silence := time.AfterFunc(idleTimeout, cancel)
+	silence := time.AfterFunc(w.client.silence, func() { cancel(errSilent) })
 	defer silence.Stop()
-	body := &watched{ReadCloser: answer.Body, alive: func() { silence.Reset(idleTimeout) }}
+	body := &watched{ReadCloser: answer.Body, alive: func() { silence.Reset(w.client.silence) }}
 	defer func() { _ = body.Close() }()
 	if w.stopped = !w.yield(Notice{Changed: true}, nil); w.stopped {
 		return nil
 	}
 	for m, err := range messages(body) {
+		if errors.Is(context.Cause(ctx), errSilent) {
+			return errSilent
+		}
 		if err != nil {
 			return fmt.Errorf("read the run's events: %w", err)
 		}

@@ -55,8 +55,9 @@ func (c *Client) RunLogs(ctx context.Context, run string, follow bool, want func
 
 // attemptLogs gives what is new in one attempt's log. It reports whether the caller wants more.
 func (c *Client) attemptLogs(ctx context.Context, run, attempt string, next map[string]int64, yield func(api.LogChunk, error) bool) bool {
+	after := next[attempt] - 1 // the cursor of a later page belongs to this one
 	chunks := All(ctx, 0, func(ctx context.Context, page Page) (api.List[api.LogChunk], error) {
-		return c.Logs(ctx, run, attempt, next[attempt]-1, page)
+		return c.Logs(ctx, run, attempt, after, page)
 	})
 	for chunk, err := range chunks {
 		if err != nil {

@@ -46,8 +46,10 @@ func (c *Client) StateVersions(ctx context.Context, name string, page Page) (api
 // wantSHA256 (hex) where that is not empty. On any error w may have got a part; only nil says that all of it is there,
 // byte for byte.
 func (c *Client) PullState(ctx context.Context, name string, version int64, wantSHA256 string, w io.Writer) (int64, error) {
-	answer, err := c.send(ctx, request{method: http.MethodGet, repeatable: true, header: http.Header{"Accept": {"*/*"}},
-		path: path("tf-states", name, "versions", strconv.FormatInt(version, 10), "content")})
+	answer, err := c.send(ctx, request{
+		method: http.MethodGet, repeatable: true, header: http.Header{"Accept": {"*/*"}},
+		path: path("tf-states", name, "versions", strconv.FormatInt(version, 10), "content"),
+	})
 	if err != nil {
 		return 0, err
 	}
