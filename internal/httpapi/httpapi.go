@@ -5,6 +5,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -63,11 +64,20 @@ func New(c Config) *API {
 	a := &API{engine: c.Engine, log: c.Log, now: c.Now, version: c.Version, base: c.BaseURL, ui: c.UI, proxies: c.TrustedProxies,
 		mux: http.NewServeMux(), crossSite: http.NewCrossOriginProtection(), metrics: newMetrics(c.Metrics),
 		signIns: newLimiter(c.Now, 10, 6*time.Second), wrong: newLimiter(c.Now, 100, 100*time.Millisecond)}
+	// A base URL is never refused as an origin: without it, a proxy that rewrites Host would lock browsers out.
+	if err := a.crossSite.AddTrustedOrigin(c.BaseURL.Scheme + "://" + c.BaseURL.Host); err != nil {
+		panic(fmt.Sprintf("the base URL is no origin: %v", err)) // the settings refuse such a URL
+	}
 	a.draining, a.startDrain = context.WithCancelCause(context.Background())
 	a.huma = newHuma(a)
 
 	a.mountOps()
 	a.mountSession()
+	a.mountToken()
+	a.mountUser()
+	a.mountAccount()
+	a.mountAgent()
+	a.mountAudit()
 	a.mountOpenAPI()
 
 	a.handler = a.around(http.HandlerFunc(a.dispatch))

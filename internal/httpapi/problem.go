@@ -104,16 +104,18 @@ func newProblem(ctx context.Context, status int, code, detail, hint string) *pro
 		Hint: hint, RequestID: requestID(ctx)}}
 }
 
-// fail answers with err. It does nothing once the answer has begun.
+// fail answers with err. Once the answer has begun it cuts the connection instead: the client must not take half of
+// one for a whole one.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if out, ok := w.(*reply); ok && out.begun {
 		a.log.LogAttrs(r.Context(), slog.LevelWarn, "answer cut short", slog.String("request_id", requestID(r.Context())), slog.String("error", err.Error()))
-		return
+		panic(http.ErrAbortHandler)
 	}
 	p := a.problemOf(r.Context(), err)
 	for name, values := range p.header {
 		w.Header()[name] = values
 	}
+	w.Header().Del("Content-Disposition")
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
