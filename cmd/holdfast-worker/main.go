@@ -1,0 +1,57 @@
+// Command holdfast-worker is the half of an agent that runs OpenTofu. It has customer code and cloud identity, and no
+// token of the platform. It is started by the supervisor as a user of its own, or by `holdfast-agent worker`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"holdfast.dev/holdfast/internal/config"
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	err := run(ctx)
+	stop()
+	if err == nil {
+		return
+	}
+	e := fault.From(err)
+	text := err.Error()
+	if e.Code != "internal" && e.Hint != "" {
+		text += "\n" + e.Hint
+	}
+	fmt.Fprintln(os.Stderr, "holdfast-worker: "+text)
+	if e.Kind == fault.Invalid {
+		os.Exit(2)
+	}
+	os.Exit(1)
+}
+
+func run(ctx context.Context) error {
+	c, warnings, err := config.LoadWorker(os.Environ())
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	s, err := worker.LoadSettings(c, os.Getuid())
+	if err != nil {
+		return err
+	}
+	err = worker.New(worker.Options{Settings: s, Host: os.Environ(), Log: log, Now: time.Now}).Run(ctx)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
