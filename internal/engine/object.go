@@ -47,8 +47,8 @@ func newSealing() *sealing {
 }
 
 // sealObject reads r to its end, compresses, seals and stages it, all in one pass, and returns its object, not
-// attached: the caller attaches it in the transaction that refers to it (AttachObject), or drops it with
-// discardObject. Each of also sees the plain bytes as they arrive and may refuse them. More than limit bytes is
+// attached: the caller attaches it in the transaction that refers to it (AttachObject), or gives it to discardObject
+// with the error that kept it from that. Each of also sees the plain bytes as they arrive and may refuse them. More than limit bytes is
 // TooLarge. An error of r, of also or of the limit leaves nothing behind.
 func (e *Engine) sealObject(ctx context.Context, org, kind string, r io.Reader, limit int64, also ...io.Writer) (Object, error) {
 	prefix := id.Object
@@ -65,7 +65,7 @@ func (e *Engine) sealObject(ctx context.Context, org, kind string, r io.Reader, 
 	out := &chunkWriter{ctx: ctx, e: e, object: o.ID}
 	if err := e.sealInto(&o, out, key, r, limit, also); err != nil {
 		o.Chunks = out.chunks
-		e.discardObject(ctx, o)
+		e.dropStaged(ctx, o)
 		return Object{}, err
 	}
 	o.Sealed, o.Chunks = out.total, out.chunks
@@ -117,9 +117,19 @@ func (e *Engine) sealInto(o *Object, out *chunkWriter, key []byte, r io.Reader, 
 	return nil
 }
 
-// discardObject drops what sealObject staged for an object that will not be attached. It is best effort, also when
-// ctx has ended: the sweep of staged chunks does what is left.
-func (e *Engine) discardObject(ctx context.Context, o Object) {
+// discardObject drops what sealObject staged for an object that was not attached because of err. Where err leaves it
+// open whether the transaction was committed, nothing is dropped: what it refers to must stay, and if it was not
+// committed, the sweep drops it.
+func (e *Engine) discardObject(ctx context.Context, o Object, err error) {
+	switch fault.From(err).Kind {
+	case fault.Internal, fault.Unavailable, fault.NoSpace:
+	default:
+		e.dropStaged(ctx, o)
+	}
+}
+
+// dropStaged is best effort, also when ctx has ended.
+func (e *Engine) dropStaged(ctx context.Context, o Object) {
 	if o.Chunks == 0 {
 		return
 	}
