@@ -56,8 +56,10 @@ const (
 )
 
 func fieldNames() [fields]string {
-	return [fields]string{"version", "terraform_version", "serial", "lineage", "resources", "outputs", "meta", "encrypted_data",
-		"encryption_version", "check_results"}
+	return [fields]string{
+		"version", "terraform_version", "serial", "lineage", "resources", "outputs", "meta", "encrypted_data",
+		"encryption_version", "check_results",
+	}
 }
 
 func fieldOf(name string) field {

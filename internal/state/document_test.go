@@ -49,10 +49,14 @@ func TestDocumentSaysWhatItIs(t *testing.T) {
 		doc  string
 		want state.Document
 	}{
-		"compact": {`{"version":4,"terraform_version":"1.12.6","serial":3,"lineage":"a-b","outputs":{},"resources":[],"check_results":null}`,
-			state.Document{Serial: known(3), Lineage: "a-b", Terraform: "1.12.6"}},
-		"indented": {"{\n  \"version\": 4,\n  \"serial\": 0,\n  \"lineage\": \"x\",\n  \"resources\": [\n    {}\n  ]\n}\n",
-			state.Document{Serial: known(0), Lineage: "x", Resources: true}},
+		"compact": {
+			`{"version":4,"terraform_version":"1.12.6","serial":3,"lineage":"a-b","outputs":{},"resources":[],"check_results":null}`,
+			state.Document{Serial: known(3), Lineage: "a-b", Terraform: "1.12.6"},
+		},
+		"indented": {
+			"{\n  \"version\": 4,\n  \"serial\": 0,\n  \"lineage\": \"x\",\n  \"resources\": [\n    {}\n  ]\n}\n",
+			state.Document{Serial: known(0), Lineage: "x", Resources: true},
+		},
 		"outputs only":        {`{"version":4,"outputs":{"a":{"value":1}},"resources":[]}`, state.Document{Resources: true}},
 		"big serial":          {`{"version":4,"serial":18446744073709551615}`, state.Document{Serial: known(18446744073709551615)}},
 		"no serial":           {`{"version":4}`, state.Document{}},
@@ -131,10 +135,12 @@ func TestOldFormatSaysHowToUpgrade(t *testing.T) {
 
 // FuzzDocument holds the scanner against encoding/json, which is what the tools read documents with.
 func FuzzDocument(f *testing.F) {
-	for _, s := range []string{`{"version":4,"serial":1,"lineage":"a","resources":[{"a":[1,-0.5e+10,true,false,null,"\u00e9\\\/\b"]}]}`,
+	for _, s := range []string{
+		`{"version":4,"serial":1,"lineage":"a","resources":[{"a":[1,-0.5e+10,true,false,null,"\u00e9\\\/\b"]}]}`,
 		`{"version":4}`, `{"a":{}}`, `{ "a" : [ ] , "b":0}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`, `{"a":"\x"}`, `{"a":tru}`, "{\"a\":\"\x1f\"}",
 		`{"a":01}`, `{,}`, `{"a"}`, `{"a":1 2}`, `[1]`, `{"a":nul}`, `{"a":"\u12G4"}`, `{"a":"12345678901234567890\"1234567"}`, `{"a":1}x`,
-		`{"encrypted_data":"a","serial":1}`, `{"version":4,"version":4}`, `{"a":1E-9,"b":-0}`} {
+		`{"encrypted_data":"a","serial":1}`, `{"version":4,"version":4}`, `{"a":1E-9,"b":-0}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
@@ -203,4 +209,3 @@ func BenchmarkScanner(b *testing.B) {
 		})
 	}
 }
-

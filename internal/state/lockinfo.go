@@ -46,8 +46,10 @@ func parseLock(doc []byte) (LockInfo, error) {
 		return LockInfo{}, fault.New(fault.TooLarge, "lock_too_large", "The lock document has more than %d bytes.", MaxLockBytes)
 	}
 	var info LockInfo
-	fields := map[string]*string{"ID": &info.ID, "Operation": &info.Operation, "Info": &info.Info, "Who": &info.Who,
-		"Version": &info.Version, "Created": &info.Created, "Path": &info.Path}
+	fields := map[string]*string{
+		"ID": &info.ID, "Operation": &info.Operation, "Info": &info.Info, "Who": &info.Who,
+		"Version": &info.Version, "Created": &info.Created, "Path": &info.Path,
+	}
 	err := eachField(doc, func(name string, raw json.RawMessage) error {
 		to := fields[name]
 		if to == nil {

@@ -73,9 +73,10 @@ func MayWrite(s State, by Sender, w Write, dead bool) (WriteStep, error) {
 	if head != nil && w.LockID != "" && head.LockID == w.LockID && head.By.Same(by.Holder) && head.SHA256 == w.SHA256 {
 		return WriteStep{Same: true}, nil
 	}
+	own := s.Lock != nil && s.Lock.Holder.Same(by.Holder)
 	under, err := mayWriteNow(s, by, w.LockID, dead)
 	if err != nil {
-		return WriteStep{}, err
+		return WriteStep{Keep: own && s.Lock.Info.ID == w.LockID}, err
 	}
 	if head != nil && head.SHA256 == w.SHA256 {
 		return WriteStep{Same: true}, nil
@@ -83,7 +84,7 @@ func MayWrite(s State, by Sender, w Write, dead bool) (WriteStep, error) {
 	if by.Plan && (head != nil || w.Document.Resources) {
 		return WriteStep{}, fault.New(fault.Forbidden, "plan_may_not_write", "A plan may save only the empty first state, and %s is not that.", s.Name)
 	}
-	holds := s.Lock != nil && !dead && s.Lock.Holder.Same(by.Holder)
+	holds := own && !dead
 	sameLock := holds && head != nil && head.LockKey == s.Lock.Key
 	if head != nil {
 		if err := follows(s.Name, *head, w.Document, sameLock); err != nil {
@@ -269,8 +270,10 @@ func locked(s State) *fault.Error {
 func Conflict(s State) LockInfo {
 	if s.Lock == nil {
 		since := stamp(s.Hold.Since)
-		return LockInfo{ID: s.Hold.ID(), Operation: "hold", Who: s.Hold.Run, Created: since,
-			Info: "held for run " + s.Hold.Run + " until it has applied, since " + since}
+		return LockInfo{
+			ID: s.Hold.ID(), Operation: "hold", Who: s.Hold.Run, Created: since,
+			Info: "held for run " + s.Hold.Run + " until it has applied, since " + since,
+		}
 	}
 	doc := s.Lock.Info
 	if doc.Info == "" {
