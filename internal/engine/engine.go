@@ -49,7 +49,7 @@ type Limits struct {
 	PlanMaxBytes     int64         // of a plan file
 }
 
-// Engine carries out the use cases. It holds no state of its own: any number of engines work on one store.
+// Engine carries out the use cases. It holds nothing that the store does not: any number of engines work on one store.
 type Engine struct {
 	store  Store
 	keys   Keys
@@ -59,6 +59,8 @@ type Engine struct {
 	log    *slog.Logger
 
 	sealing *sealing // buffers and (de)compressors, kept for reuse
+	up      uptime
+	claims  claimGates
 }
 
 // New makes an Engine.

@@ -122,6 +122,16 @@ type Run struct {
 	Components     []Component
 }
 
+// Component is the component of that name; nil without one.
+func (r *Run) Component(name string) *Component {
+	for i := range r.Components {
+		if r.Components[i].Name == name {
+			return &r.Components[i]
+		}
+	}
+	return nil
+}
+
 // Component is one component of a run.
 type Component struct {
 	Run, Name string
