@@ -21,7 +21,7 @@ type setAccountInput struct {
 
 func (a *API) mountAccount() {
 	route(a, huma.Operation{OperationID: "list-accounts", Method: http.MethodGet, Path: "/api/accounts", Tags: []string{"accounts"}, Summary: "List accounts"},
-		access.AccountRead, func(ctx context.Context, actor access.Actor, in *pageInput) (*list[api.Account], error) {
+		access.AccountRead, func(ctx context.Context, actor access.Actor, in *Paging) (*list[api.Account], error) {
 			rows, next, err := a.engine.Accounts(ctx, actor, in.page())
 			return listOf(rows, next, err, showAccount)
 		})

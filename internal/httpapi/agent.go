@@ -17,7 +17,7 @@ type issueAgentInput struct {
 
 func (a *API) mountAgent() {
 	route(a, huma.Operation{OperationID: "list-agents", Method: http.MethodGet, Path: "/api/provisioning/agents", Tags: []string{"agents"}, Summary: "List agents"},
-		access.AgentRead, func(ctx context.Context, actor access.Actor, in *pageInput) (*list[api.Agent], error) {
+		access.AgentRead, func(ctx context.Context, actor access.Actor, in *Paging) (*list[api.Agent], error) {
 			rows, next, err := a.engine.Agents(ctx, actor, in.page())
 			return listOf(rows, next, err, showAgent)
 		})
@@ -29,7 +29,7 @@ func (a *API) mountAgent() {
 		})
 	route(a, huma.Operation{OperationID: "revoke-agent", Method: http.MethodDelete, Path: "/api/provisioning/agents/{id}", Tags: []string{"agents"},
 		Summary: "Revoke an agent; its tokens stop at once"},
-		access.AgentWrite, func(ctx context.Context, actor access.Actor, in *idInput) (*struct{}, error) {
+		access.AgentWrite, func(ctx context.Context, actor access.Actor, in *ByID) (*struct{}, error) {
 			return nil, a.engine.RevokeAgent(ctx, actor, in.ID)
 		})
 }

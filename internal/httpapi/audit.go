@@ -15,7 +15,7 @@ import (
 )
 
 type auditInput struct {
-	pageInput
+	Paging
 	Action string `query:"action" maxLength:"64" doc:"An action such as run.approve, or all that begin alike: run."`
 	Actor  string `query:"actor" maxLength:"64" doc:"Id of who acted."`
 	Object string `query:"object" maxLength:"256" doc:"Name or id of what it was done to."`

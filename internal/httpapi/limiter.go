@@ -32,7 +32,11 @@ func newLimiter(now func() time.Time, burst int, period time.Duration) *limiter 
 func (l *limiter) wait(addr netip.Addr) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(0, l.paidTill[addr].Sub(l.now())-time.Duration(l.burst-1)*l.period)
+	till, known := l.paidTill[addr]
+	if !known {
+		return 0
+	}
+	return max(0, till.Sub(l.now())-time.Duration(l.burst-1)*l.period)
 }
 
 // charge counts one failure of addr.

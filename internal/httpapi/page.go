@@ -5,13 +5,14 @@ import (
 	"holdfast.dev/holdfast/internal/engine"
 )
 
-// pageInput is how a list is asked for; inputs of lists embed it.
-type pageInput struct {
+// Paging is how a list is asked for; inputs of lists embed it. It is exported because huma passes over embedded types
+// that are not.
+type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most items of the answer."`
 	Cursor string `query:"cursor" maxLength:"512" doc:"What the page before gave as next."`
 }
 
-func (p pageInput) page() engine.Page { return engine.Page{Limit: p.Limit, Cursor: p.Cursor} }
+func (p Paging) page() engine.Page { return engine.Page{Limit: p.Limit, Cursor: p.Cursor} }
 
 // list is the answer of a list.
 type list[T any] struct {

@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -50,6 +52,7 @@ func decoded(r *Route) { r.decoded = true }
 
 // route mounts an operation that huma decodes and encodes.
 func route[I, O any](a *API, op huma.Operation, p access.Permission, h func(ctx context.Context, actor access.Actor, in *I) (*O, error), opts ...option) {
+	refuseHidden(typeFor[I]())
 	rt := a.declare(op.Method, op.Path, p, op.MaxBodyBytes, append(opts, decoded))
 	op.MaxBodyBytes = rt.maxBody + 1 // huma refuses a body of exactly its limit
 	op.BodyReadTimeout = -1          // the guard's own deadlines apply; huma's would end a long poll
@@ -62,6 +65,15 @@ func route[I, O any](a *API, op huma.Operation, p access.Permission, h func(ctx 
 		}
 		return out, nil
 	})
+}
+
+// refuseHidden stops the start where huma would silently leave a part of an input empty.
+func refuseHidden(input reflect.Type) {
+	for i := range input.NumField() {
+		if f := input.Field(i); f.Anonymous && !f.IsExported() {
+			panic(fmt.Sprintf("the input %s embeds %s, which huma does not see: export it", input, f.Name))
+		}
+	}
 }
 
 // handle mounts a plain handler: for bodies that stream, and for methods and answers that huma cannot say. doc

@@ -12,7 +12,7 @@ import (
 )
 
 type tokensInput struct {
-	pageInput
+	Paging
 	All bool `query:"all" doc:"Everybody's tokens in the organization, for administrators."`
 }
 
@@ -20,7 +20,8 @@ type createTokenInput struct {
 	Body api.CreateToken
 }
 
-type idInput struct {
+// ByID is the parameter of a path that names a row.
+type ByID struct {
 	ID string `path:"id" maxLength:"64"`
 }
 
@@ -38,7 +39,7 @@ func (a *API) mountToken() {
 			return oneOf(api.CreatedToken{ID: made.ID, Token: made.Token.Reveal()}, err)
 		})
 	route(a, huma.Operation{OperationID: "revoke-token", Method: http.MethodDelete, Path: "/api/tokens/{id}", Tags: []string{"tokens"}, Summary: "Revoke a token at once"},
-		access.TokenOwn, func(ctx context.Context, actor access.Actor, in *idInput) (*struct{}, error) {
+		access.TokenOwn, func(ctx context.Context, actor access.Actor, in *ByID) (*struct{}, error) {
 			return nil, a.engine.RevokeToken(ctx, actor, in.ID)
 		})
 }

@@ -17,7 +17,7 @@ type addUserInput struct {
 }
 
 type setUserInput struct {
-	idInput
+	ByID
 	Body api.SetUser
 }
 
@@ -27,7 +27,7 @@ type addOrganizationInput struct {
 
 func (a *API) mountUser() {
 	route(a, huma.Operation{OperationID: "list-users", Method: http.MethodGet, Path: "/api/users", Tags: []string{"users"}, Summary: "List users"},
-		access.UserRead, func(ctx context.Context, actor access.Actor, in *pageInput) (*list[api.User], error) {
+		access.UserRead, func(ctx context.Context, actor access.Actor, in *Paging) (*list[api.User], error) {
 			rows, next, err := a.engine.Users(ctx, actor, in.page())
 			return listOf(rows, next, err, showUser)
 		})
@@ -39,7 +39,7 @@ func (a *API) mountUser() {
 		})
 	route(a, huma.Operation{OperationID: "link-user", Method: http.MethodPost, Path: "/api/users/{id}/sign-in-link", Tags: []string{"users"}, DefaultStatus: http.StatusCreated,
 		Summary: "Make another sign-in link for a person"},
-		access.UserManage, func(ctx context.Context, actor access.Actor, in *idInput) (*one[api.AddedUser], error) {
+		access.UserManage, func(ctx context.Context, actor access.Actor, in *ByID) (*one[api.AddedUser], error) {
 			u, code, err := a.engine.LinkUser(ctx, actor, in.ID)
 			return oneOf(api.AddedUser{User: showUser(u), SignInLink: a.signInLink(code)}, err)
 		})
@@ -50,7 +50,7 @@ func (a *API) mountUser() {
 			return oneOf(showUser(u), err)
 		})
 	route(a, huma.Operation{OperationID: "list-organizations", Method: http.MethodGet, Path: "/api/organizations", Tags: []string{"users"}, Summary: "List organizations"},
-		access.PlatformManage, func(ctx context.Context, actor access.Actor, in *pageInput) (*list[api.Organization], error) {
+		access.PlatformManage, func(ctx context.Context, actor access.Actor, in *Paging) (*list[api.Organization], error) {
 			rows, next, err := a.engine.Organizations(ctx, actor, in.page())
 			return listOf(rows, next, err, showOrganization)
 		})

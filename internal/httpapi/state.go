@@ -1,0 +1,162 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/klauspost/compress/gzhttp"
+
+	"holdfast.dev/holdfast/internal/access"
+	"holdfast.dev/holdfast/internal/api"
+	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/state"
+)
+
+// stateBodyBytes is more than any limit on states: the engine's own, which it logs, is the one that refuses.
+const stateBodyBytes = 1 << 40
+
+// copyBytes is how much of a document is in memory on its way out.
+const copyBytes = 32 << 10
+
+type stateInput struct {
+	Name string `path:"name" maxLength:"128" doc:"Name of the state."`
+}
+
+type statesInput struct {
+	pageInput
+	Query   string `query:"q" maxLength:"128" doc:"A part of the name."`
+	Locked  bool   `query:"locked" doc:"Only states that are locked."`
+	Held    bool   `query:"held" doc:"Only states that a run holds until its apply."`
+	Deleted bool   `query:"deleted" doc:"The deleted states instead of the others."`
+}
+
+// mountState mounts the state protocol and what people ask of states.
+func (a *API) mountState() {
+	a.mountLock()
+	a.mountVersion()
+	const path = "/api/tf-states/{name}/state"
+	document := map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Description: "A state document, byte for byte as it was sent."}}}
+	read := a.backendDoc("read-state", "Read the current document of a state", "The document")
+	read.Responses["200"].Content = document
+	read.Responses["404"] = &huma.Response{Description: "Nothing is stored yet"}
+	write := a.backendDoc("write-state", "Store a document of a state", "Stored, or stored already")
+	write.Parameters = []*huma.Param{{Name: "ID", In: "query", Description: "Id of the lock it is written under.", Schema: &huma.Schema{Type: huma.TypeString}}}
+	write.RequestBody = &huma.RequestBody{Required: true, Content: document}
+	a.handle(http.MethodGet, path, access.StateRead, read, a.readState, backend)
+	a.handle(http.MethodPost, path, access.StateWrite, write, a.writeState, backend, maxBody(stateBodyBytes))
+
+	route(a, huma.Operation{OperationID: "list-states", Method: http.MethodGet, Path: "/api/tf-states", Tags: []string{"state"}, Summary: "List states by name"},
+		access.StateList, func(ctx context.Context, actor access.Actor, in *statesInput) (*list[api.State], error) {
+			f := engine.StateFilter{Query: in.Query, Locked: in.Locked, Held: in.Held, Deleted: in.Deleted}
+			rows, next, err := a.engine.States(ctx, actor, f, in.page())
+			return listOf(rows, next, err, showState)
+		})
+	route(a, huma.Operation{OperationID: "get-state", Method: http.MethodGet, Path: "/api/tf-states/{name}", Tags: []string{"state"}, Summary: "One state, with its lock and hold"},
+		access.StateList, func(ctx context.Context, actor access.Actor, in *stateInput) (*one[api.State], error) {
+			v, err := a.engine.State(ctx, actor, in.Name)
+			return oneOf(showState(v), err)
+		})
+}
+
+func (a *API) readState(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
+	c, err := a.engine.ReadState(r.Context(), actor, r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return sendDocument(w, c)
+}
+
+// sendDocument streams a document. Its first bytes are read before anything is answered, so that a document that
+// cannot be opened is an error and no answer that was cut.
+func sendDocument(w http.ResponseWriter, c engine.StateContent) (err error) {
+	defer func() { err = errors.Join(err, c.Body.Close()) }()
+	sum, err := hex.DecodeString(c.Version.MD5)
+	if err != nil {
+		return fmt.Errorf("the stored MD5 of version %d: %w", c.Version.Number, err)
+	}
+	buf := make([]byte, min(copyBytes, c.Version.Size+1))
+	n, err := io.ReadFull(c.Body, buf)
+	whole := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if err != nil && !whole {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.FormatInt(c.Version.Size, 10))
+	h.Set("Content-MD5", base64.StdEncoding.EncodeToString(sum))
+	h.Set("ETag", `"`+c.Version.SHA256+`"`)
+	h.Set(gzhttp.HeaderNoCompression, "1") // the length and sum are of these very bytes
+	w.WriteHeader(http.StatusOK)
+	if _, err := w.Write(buf[:n]); err != nil || whole {
+		return err
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{w}, c.Body, buf)
+	return err
+}
+
+func (a *API) writeState(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
+	sum, err := contentMD5(r)
+	if err != nil {
+		return err
+	}
+	_, err = a.engine.WriteState(r.Context(), actor, r.PathValue("name"),
+		engine.StateWrite{LockID: r.URL.Query().Get("ID"), MD5: sum, Size: r.ContentLength, Body: r.Body})
+	return answerLock(w, err)
+}
+
+func showState(v engine.StateView) api.State {
+	s := api.State{Name: v.Name, CreatedAt: v.CreatedAt.UTC(), UpdatedAt: v.UpdatedAt.UTC(), DeletedAt: api.Time(v.DeletedAt)}
+	if h := v.Head; h != nil {
+		s.Version, s.Serial, s.Lineage, s.Size, s.SHA256, s.ClientEncrypted = h.Number, serialOf(h.Serial), h.Lineage, h.Size, h.SHA256, h.Encrypted
+		by := showHolder(h.By, engine.Life{Alive: "unknown"})
+		s.UpdatedBy = &by
+	}
+	if l := v.Lock; l != nil {
+		i := state.Conflict(v.State)
+		s.Lock = &api.Lock{
+			ID: i.ID, Operation: i.Operation, Info: i.Info, Who: i.Who, Version: i.Version, Created: i.Created, Path: i.Path,
+			TakenAt: l.TakenAt.UTC(), Holder: showHolder(l.Holder, v.Life), Unlock: "tofu force-unlock " + shellWord(i.ID),
+		}
+	}
+	if h := v.Hold; h != nil {
+		s.Hold = &api.Hold{ID: h.ID(), Run: h.Run, Since: h.Since.UTC()}
+	}
+	return s
+}
+
+func serialOf(s state.Serial) *uint64 {
+	if !s.Known {
+		return nil
+	}
+	return &s.N
+}
+
+func showHolder(h state.Holder, l engine.Life) api.Holder {
+	return api.Holder{
+		Kind: h.Kind, ID: h.ID, Name: h.Name, Run: h.Run, Task: h.Task, Attempt: h.Attempt, Alive: l.Alive, Evidence: l.Evidence,
+		LastSeen: api.Time(l.LastSeen),
+	}
+}
+
+// shellWord quotes what a shell would not take as one word: an id is any text that a client chose.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
+	}
+	if s != "" && s[0] != '-' && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	quoted := "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	if strings.HasPrefix(s, "-") {
+		return "-- " + quoted
+	}
+	return quoted
+}

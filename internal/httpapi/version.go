@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"holdfast.dev/holdfast/internal/access"
+	"holdfast.dev/holdfast/internal/api"
+	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/state"
+)
+
+type versionsInput struct {
+	stateInput
+	pageInput
+	Quarantined bool `query:"quarantined" doc:"Only the versions that were refused and kept aside."`
+}
+
+func (a *API) mountVersion() {
+	route(a, huma.Operation{
+		OperationID: "list-state-versions", Method: http.MethodGet, Path: "/api/tf-states/{name}/versions", Tags: []string{"state"},
+		Summary: "List a state's versions, newest first",
+	},
+		access.StateList, func(ctx context.Context, actor access.Actor, in *versionsInput) (*list[api.StateVersion], error) {
+			s, rows, next, err := a.engine.StateVersions(ctx, actor, in.Name, in.Quarantined, in.page())
+			return listOf(rows, next, err, func(v state.Version) api.StateVersion { return showVersion(s, v) })
+		})
+	content := huma.Operation{
+		OperationID: "download-state-version", Tags: []string{"state"}, Summary: "The document of one version, byte for byte",
+		Responses: map[string]*huma.Response{"200": {Description: "The document", Content: map[string]*huma.MediaType{
+			"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Description: "A state document."}},
+		}}},
+	}
+	a.handle(http.MethodGet, "/api/tf-states/{name}/versions/{version}/content", access.StateRead, content, a.downloadVersion)
+}
+
+func (a *API) downloadVersion(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
+	number, err := strconv.ParseInt(r.PathValue("version"), 10, 64)
+	if err != nil || number < 1 {
+		return fault.New(fault.Invalid, "invalid_version", "The version in the path is not a number from 1 on.")
+	}
+	name := r.PathValue("name")
+	c, err := a.engine.StateVersionContent(r.Context(), actor, name, number)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%d.tfstate"`, name, number))
+	return sendDocument(w, c)
+}
+
+func showVersion(s state.State, v state.Version) api.StateVersion {
+	return api.StateVersion{
+		Version: v.Number, Serial: serialOf(v.Serial), Lineage: v.Lineage, Size: v.Size, SHA256: v.SHA256, Source: string(v.Source),
+		Quarantined: v.Quarantined, Current: s.Head != nil && s.Head.Number == v.Number, ToolVersion: v.Terraform, CreatedAt: v.CreatedAt.UTC(),
+		CreatedBy: showHolder(v.By, engine.Life{Alive: "unknown"}), Key: api.Key{Kind: v.Key.Kind, Name: v.Key.Name, Version: v.Key.Version},
+		ClientEncrypted: v.Encrypted, LockID: v.LockID,
+	}
+}
