@@ -2,6 +2,10 @@ package api
 
 import "time"
 
+// UnsavedHeader goes with an unlock whose sender could not deliver a save before it: the run's hold then stays until
+// the state is recovered.
+const UnsavedHeader = "Holdfast-Unsaved"
+
 // State is a managed state.
 type State struct {
 	Name            string     `json:"name"`
@@ -31,6 +35,17 @@ type Lock struct {
 	TakenAt   time.Time `json:"taken_at" doc:"By the server's clock."`
 	Holder    Holder    `json:"holder"`
 	Unlock    string    `json:"unlock" doc:"The command that releases it by force."`
+}
+
+// LockDocument is the lock as tofu and terraform write and read it.
+type LockDocument struct {
+	ID        string `json:"ID" minLength:"1" maxLength:"255"`
+	Operation string `json:"Operation,omitempty"`
+	Info      string `json:"Info,omitempty"`
+	Who       string `json:"Who,omitempty"`
+	Version   string `json:"Version,omitempty"`
+	Created   string `json:"Created,omitempty" doc:"RFC 3339; anything else is dropped."`
+	Path      string `json:"Path,omitempty"`
 }
 
 // Holder is who holds a lock or wrote a version.

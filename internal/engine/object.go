@@ -87,7 +87,7 @@ func (e *Engine) sealInto(o *Object, out *chunkWriter, key []byte, r io.Reader, 
 	for {
 		n, readErr := r.Read(buf[:])
 		if o.Size += int64(n); o.Size > limit {
-			return fault.New(fault.TooLarge, "too_large", "The %s is larger than %d bytes, the most that is taken.", o.Kind, limit)
+			return tooLarge(o.Kind, limit)
 		}
 		p := buf[:n]
 		sum.Write(p)
@@ -115,6 +115,10 @@ func (e *Engine) sealInto(o *Object, out *chunkWriter, key []byte, r io.Reader, 
 	}
 	o.SHA256, o.MD5 = hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(check.Sum(nil))
 	return nil
+}
+
+func tooLarge(kind string, limit int64) error {
+	return fault.New(fault.TooLarge, "too_large", "The %s is larger than %d bytes, the most that is taken.", kind, limit)
 }
 
 // discardObject drops what sealObject staged for an object that was not attached because of err. Where err leaves it

@@ -29,6 +29,7 @@ type StateContent struct {
 type StateWrite struct {
 	LockID string // as the client named it; "" for none
 	MD5    []byte // of Content-MD5; nil where the client sent none
+	Size   int64  // as the client announced it; -1 where it did not
 	Body   io.Reader
 }
 
@@ -104,17 +105,8 @@ func (e *Engine) WriteState(ctx context.Context, a access.Actor, name string, w 
 	if err := state.CheckName(name); err != nil {
 		return v, err
 	}
-	scanner := state.NewScanner()
-	o, err := e.sealObject(ctx, a.Org, kindState, w.Body, e.limits.StateMaxBytes, scanner)
+	o, doc, err := e.sealDocument(ctx, a.Org, w)
 	if err != nil {
-		return v, err
-	}
-	doc, err := scanner.Finish()
-	if err == nil {
-		err = checkMD5(w.MD5, o)
-	}
-	if err != nil {
-		e.discardObject(ctx, o, err)
 		return v, err
 	}
 	v, stored, err := e.storeWrite(ctx, a, name, w.LockID, o, doc)
@@ -125,6 +117,27 @@ func (e *Engine) WriteState(ctx context.Context, a access.Actor, name string, w 
 		e.dropStaged(ctx, o)
 	}
 	return v, err
+}
+
+// sealDocument takes a document in: its size, its form and its transport are checked while it is sealed.
+func (e *Engine) sealDocument(ctx context.Context, org string, w StateWrite) (Object, state.Document, error) {
+	if w.Size > e.limits.StateMaxBytes {
+		return Object{}, state.Document{}, tooLarge(kindState, e.limits.StateMaxBytes)
+	}
+	scanner := state.NewScanner()
+	o, err := e.sealObject(ctx, org, kindState, w.Body, e.limits.StateMaxBytes, scanner)
+	if err != nil {
+		return Object{}, state.Document{}, err
+	}
+	doc, err := scanner.Finish()
+	if err == nil {
+		err = checkMD5(w.MD5, o)
+	}
+	if err != nil {
+		e.discardObject(ctx, o, err)
+		return Object{}, state.Document{}, err
+	}
+	return o, doc, nil
 }
 
 func checkMD5(want []byte, o Object) error {

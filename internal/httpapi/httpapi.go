@@ -78,6 +78,7 @@ func New(c Config) *API {
 	a.mountAccount()
 	a.mountAgent()
 	a.mountAudit()
+	a.mountState()
 	a.mountOpenAPI()
 
 	a.handler = a.around(http.HandlerFunc(a.dispatch))
