@@ -26,12 +26,14 @@ const stateBodyBytes = 1 << 40
 // copyBytes is how much of a document is in memory on its way out.
 const copyBytes = 32 << 10
 
-type stateInput struct {
+// StateName names the state in a path; inputs embed it. It is exported because huma passes over embedded types that are
+// not.
+type StateName struct {
 	Name string `path:"name" maxLength:"128" doc:"Name of the state."`
 }
 
 type statesInput struct {
-	pageInput
+	Paging
 	Query   string `query:"q" maxLength:"128" doc:"A part of the name."`
 	Locked  bool   `query:"locked" doc:"Only states that are locked."`
 	Held    bool   `query:"held" doc:"Only states that a run holds until its apply."`
@@ -60,7 +62,7 @@ func (a *API) mountState() {
 			return listOf(rows, next, err, showState)
 		})
 	route(a, huma.Operation{OperationID: "get-state", Method: http.MethodGet, Path: "/api/tf-states/{name}", Tags: []string{"state"}, Summary: "One state, with its lock and hold"},
-		access.StateList, func(ctx context.Context, actor access.Actor, in *stateInput) (*one[api.State], error) {
+		access.StateList, func(ctx context.Context, actor access.Actor, in *StateName) (*one[api.State], error) {
 			v, err := a.engine.State(ctx, actor, in.Name)
 			return oneOf(showState(v), err)
 		})

@@ -16,8 +16,8 @@ import (
 )
 
 type versionsInput struct {
-	stateInput
-	pageInput
+	StateName
+	Paging
 	Quarantined bool `query:"quarantined" doc:"Only the versions that were refused and kept aside."`
 }
 
