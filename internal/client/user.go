@@ -25,3 +25,10 @@ func (c *Client) SetUser(ctx context.Context, id string, in api.SetUser) (api.Us
 	err := c.call(ctx, request{method: http.MethodPatch, path: path("users", id), document: in, repeatable: true}, &out)
 	return out, err
 }
+
+// LinkUser makes another link that signs the user in, once. It is not repeated.
+func (c *Client) LinkUser(ctx context.Context, id string) (api.AddedUser, error) {
+	var out api.AddedUser
+	err := c.call(ctx, request{method: http.MethodPost, path: path("users", id, "sign-in-link")}, &out)
+	return out, err
+}
