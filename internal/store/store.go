@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver"
@@ -22,6 +23,7 @@ type Store struct {
 	schema  *goose.Provider
 	stop    context.CancelFunc
 	waiting sync.WaitGroup
+	close   func() error
 }
 
 var _ engine.Store = (*Store)(nil)
@@ -40,18 +42,39 @@ func New(ctx context.Context, d Dialect) (*Store, error) {
 	}
 	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
+	s.close = sync.OnceValue(func() error {
+		s.stop()
+		s.waiting.Wait()
+		return s.d.Close()
+	})
 	if d.Listen != nil {
-		s.waiting.Go(func() { d.Listen(listening, s.hub.signal, s.hub.signalAll) })
+		s.listen(ctx, listening)
 	}
 	return s, nil
 }
 
-// Close ends listening and closes the database. Transactions that run are waited for.
-func (s *Store) Close() error {
-	s.stop()
-	s.waiting.Wait()
-	return s.d.Close()
+// listen waits until somebody listens, so that what is said from then on is heard; not for long, since a server
+// whose signals are late is better than none.
+func (s *Store) listen(ctx, listening context.Context) {
+	first := make(chan struct{})
+	heard := sync.OnceFunc(func() { close(first) })
+	s.waiting.Go(func() {
+		s.d.Listen(listening, s.hub.signal, func() {
+			s.hub.signalAll()
+			heard()
+		})
+	})
+	timer := time.NewTimer(5 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-first:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
+
+// Close ends listening and closes the database. Transactions that run are waited for.
+func (s *Store) Close() error { return s.close() }
 
 // View runs fn on a consistent snapshot, as engine.Store says.
 func (s *Store) View(ctx context.Context, fn func(engine.Tx) error) error {

@@ -1,0 +1,39 @@
+package postgres_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"holdfast.dev/holdfast/internal/store"
+	"holdfast.dev/holdfast/internal/store/postgres"
+	"holdfast.dev/holdfast/internal/store/storetest"
+	"holdfast.dev/holdfast/internal/testkit/pgtest"
+)
+
+func openURL(t testing.TB, url string) *store.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), postgres.Options{URL: url, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func TestStore(t *testing.T) {
+	migrated := &pgtest.Template{Prepare: func(ctx context.Context, url string) error {
+		s, err := postgres.Open(ctx, postgres.Options{URL: url, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	}}
+	storetest.Run(t, func(t testing.TB) *store.Store { return openURL(t, migrated.New(t)) })
+}
+
+func TestSchemaIsTheOneOnRecord(t *testing.T) { storetest.Schema(t, openURL(t, pgtest.New(t))) }

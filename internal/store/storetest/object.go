@@ -1,0 +1,120 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/id"
+	"holdfast.dev/holdfast/internal/state"
+	"holdfast.dev/holdfast/internal/store"
+)
+
+func newObject(chunks int) engine.Object {
+	return engine.Object{
+		ID: id.New(id.Object, now), Org: "org_x", Kind: "plan", Key: state.Key{Kind: "transit", Name: "acme", Version: "3"},
+		Wrapped: []byte("wrapped"), Size: 10, Sealed: 20, SHA256: "aa", MD5: "bb", Chunks: chunks, CreatedAt: now,
+	}
+}
+
+func stage(t testing.TB, s *store.Store, object string, seq, second int) {
+	t.Helper()
+	update(t, s, func(ctx context.Context, tx engine.Tx) error {
+		return tx.PutChunk(ctx, object, seq, fmt.Appendf(nil, "%s %d", object, seq), after(second))
+	})
+}
+
+func objects(t *testing.T, s *store.Store) {
+	o := newObject(0)
+	o.Inline = []byte{0, 1, 2, 255}
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.AttachObject(ctx, o) })
+	view(t, s, func(ctx context.Context, tx engine.Tx) error {
+		got, err := tx.Object(ctx, o.ID)
+		same(t, "object", got, o)
+		return err
+	})
+	refused(t, s, fault.Conflict, "attaching it again", func(ctx context.Context, tx engine.Tx) error { return tx.AttachObject(ctx, o) })
+	for range 2 { // the second time there is nothing to do
+		update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.DeleteObject(ctx, o.ID) })
+	}
+	view(t, s, func(ctx context.Context, tx engine.Tx) error {
+		_, err := tx.Object(ctx, o.ID)
+		wantKind(t, "a deleted object", err, fault.NotFound)
+		_, err = tx.Chunk(ctx, o.ID, 0)
+		wantKind(t, "a chunk of it", err, fault.NotFound)
+		return nil
+	})
+}
+
+func staging(t *testing.T, s *store.Store) {
+	o := newObject(3)
+	attach := func(ctx context.Context, tx engine.Tx) error { return tx.AttachObject(ctx, o) }
+	refused(t, s, fault.Conflict, "attaching an object without its chunks", attach)
+	for _, seq := range []int{0, 2, 2} { // a repeated one is stored once
+		stage(t, s, o.ID, seq, 0)
+	}
+	refused(t, s, fault.Conflict, "attaching an object with a chunk missing", attach)
+	stage(t, s, o.ID, 1, 0)
+	update(t, s, attach)
+	view(t, s, func(ctx context.Context, tx engine.Tx) error {
+		got, err := tx.Object(ctx, o.ID)
+		same(t, "object", got, o)
+		for seq := range 3 {
+			data, err := tx.Chunk(ctx, o.ID, seq)
+			if err != nil {
+				return err
+			}
+			same(t, "chunk", string(data), fmt.Sprintf("%s %d", o.ID, seq))
+		}
+		_, missing := tx.Chunk(ctx, o.ID, 3)
+		wantKind(t, "a chunk after the last", missing, fault.NotFound)
+		return err
+	})
+	refused(t, s, fault.Conflict, "a chunk of an attached object", func(ctx context.Context, tx engine.Tx) error {
+		return tx.PutChunk(ctx, o.ID, 0, []byte("other"), now)
+	})
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.DeleteObject(ctx, o.ID) })
+	view(t, s, func(ctx context.Context, tx engine.Tx) error {
+		_, err := tx.Chunk(ctx, o.ID, 0)
+		wantKind(t, "a chunk of a deleted object", err, fault.NotFound)
+		return nil
+	})
+}
+
+func sweepStaged(t *testing.T, s *store.Store) {
+	kept, old, busy, young := newObject(2), newObject(5), newObject(2), newObject(1)
+	stage(t, s, kept.ID, 0, 0)
+	stage(t, s, kept.ID, 1, 0)
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.AttachObject(ctx, kept) })
+	for seq := range 5 {
+		stage(t, s, old.ID, seq, seq)
+	}
+	stage(t, s, busy.ID, 0, 0)
+	stage(t, s, busy.ID, 1, 100) // still being sent
+	stage(t, s, young.ID, 0, 100)
+	sweep := func() (n int) {
+		update(t, s, func(ctx context.Context, tx engine.Tx) (err error) {
+			n, err = tx.SweepStaged(ctx, after(50), 3)
+			return err
+		})
+		return n
+	}
+	same(t, "chunks swept, three calls", []int{sweep(), sweep(), sweep()}, []int{3, 2, 0})
+	view(t, s, func(ctx context.Context, tx engine.Tx) error {
+		for seq := range 5 {
+			_, err := tx.Chunk(ctx, old.ID, seq)
+			wantKind(t, "a swept chunk", err, fault.NotFound)
+		}
+		for _, o := range []engine.Object{kept, busy, young} {
+			for seq := range o.Chunks {
+				if _, err := tx.Chunk(ctx, o.ID, seq); err != nil {
+					t.Errorf("chunk %d of what is not swept: %v", seq, err)
+				}
+			}
+		}
+		return nil
+	})
+	refused(t, s, fault.Conflict, "attaching what was swept", func(ctx context.Context, tx engine.Tx) error { return tx.AttachObject(ctx, old) })
+}
