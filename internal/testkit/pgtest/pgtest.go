@@ -22,16 +22,13 @@ const urlVariable = "HOLDFAST_TEST_DATABASE_URL"
 // statementTimeout bounds the making and dropping of one database.
 const statementTimeout = time.Minute
 
-// serverURL starts the server at first use. Nobody has to stop it: it ends with the test binary.
-var serverURL = sync.OnceValues(func() (string, error) {
+// shared starts the server at first use. Nobody has to stop it: it ends with the test binary. The value is kept
+// here because the server also ends when nothing refers to its pipe any more and the collector closes that.
+var shared = sync.OnceValues(func() (*Server, error) {
 	if named := os.Getenv(urlVariable); named != "" {
-		return named, nil
+		return &Server{URL: named}, nil
 	}
-	s, err := Start(context.Background())
-	if err != nil {
-		return "", err
-	}
-	return s.URL, nil
+	return Start(context.Background())
 })
 
 var databases atomic.Int64
@@ -93,13 +90,13 @@ func databaseName() string {
 
 // execute runs one statement as the superuser and returns the URL of the database called name.
 func execute(ctx context.Context, statement, name string) (string, error) {
-	server, err := serverURL()
+	server, err := shared()
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, server)
+	conn, err := pgx.Connect(ctx, server.URL)
 	if err != nil {
 		return "", fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
@@ -107,7 +104,7 @@ func execute(ctx context.Context, statement, name string) (string, error) {
 	if _, err := conn.Exec(ctx, statement); err != nil {
 		return "", fmt.Errorf("%s: %w", statement, err)
 	}
-	u, err := url.Parse(server)
+	u, err := url.Parse(server.URL)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", urlVariable, err)
 	}
