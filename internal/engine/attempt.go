@@ -190,7 +190,7 @@ func (e *Engine) report(ctx context.Context, tx Tx, actor access.Actor, j *job, 
 	if c == nil {
 		return fmt.Errorf("run %s has no component %s", j.run.ID, j.attempt.Component)
 	}
-	if in.Outcome == "succeeded" && j.task.Kind == run.TaskPlan && (c.Plan == nil || len(c.Plan.View) == 0) {
+	if in.Outcome == "succeeded" && j.task.Kind == run.TaskPlan && !c.Planned() {
 		in.Outcome, in.Class, in.Message = "failed", string(run.Infrastructure), "the agent said it had planned, but delivered no plan"
 	}
 	late := j.attempt.Status == run.AttemptLost

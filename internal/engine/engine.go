@@ -68,6 +68,9 @@ func New(c Config) *Engine {
 	return &Engine{store: c.Store, keys: c.Keys, chain: c.Chain, limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing()}
 }
 
+// Limits are the limits the engine was made with.
+func (e *Engine) Limits() Limits { return e.limits }
+
 // record appends an audit record in the transaction of the change it tells of. data is marshalled to an object
 // and must hold no secrets; nil is the empty object.
 func (e *Engine) record(ctx context.Context, tx Tx, a access.Actor, action, object string, data any) error {

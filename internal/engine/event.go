@@ -51,28 +51,32 @@ func (e *Engine) tell(ctx context.Context, tx Tx, r *run.Run, h happened) error 
 	return tx.Notify(ctx, runTopic(r.ID))
 }
 
-// Events lists the run's events after seq, at most limit of them.
-func (e *Engine) Events(ctx context.Context, actor access.Actor, runID string, after int64, limit int) (events []run.Event, err error) {
+// Events lists the run's events after seq, at most limit of them, and says whether the run has ended.
+func (e *Engine) Events(ctx context.Context, actor access.Actor, runID string, after int64, limit int) (events []run.Event, ended bool, err error) {
 	if err := actor.Allow(access.RunRead); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	err = e.store.View(ctx, func(tx Tx) error {
-		if _, err := tx.Run(ctx, actor.Org, runID); err != nil {
+		r, err := tx.Run(ctx, actor.Org, runID)
+		if err != nil {
 			return err
 		}
+		ended = r.Status.Final()
 		events, err = tx.Events(ctx, runID, after, limit)
 		return err
 	})
-	return events, err
+	return events, ended, err
 }
 
-// WatchRun signals changes of the run's events, status, attempts and, where asked, logs, until stop is called. The
-// caller may see the run.
-func (e *Engine) WatchRun(runID string, logs bool) (signals <-chan struct{}, stop func()) {
-	if logs {
-		return e.store.Subscribe(logTopic(runID))
-	}
+// WatchRun signals changes of the run, its events and its attempts until stop is called. Who may see the run is
+// checked where it is read.
+func (e *Engine) WatchRun(runID string) (signals <-chan struct{}, stop func()) {
 	return e.store.Subscribe(runTopic(runID))
+}
+
+// WatchLogs is WatchRun for the logs of the run's attempts.
+func (e *Engine) WatchLogs(runID string) (signals <-chan struct{}, stop func()) {
+	return e.store.Subscribe(logTopic(runID))
 }
 
 // clean makes text from an agent fit to be stored: valid UTF-8, no NUL, at most limit bytes.

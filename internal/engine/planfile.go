@@ -88,7 +88,7 @@ func keepPlanFile(ctx context.Context, tx Tx, j *job, o Object) (Object, error) 
 			return old, nil
 		case err != nil && !fault.Is(err, fault.NotFound):
 			return Object{}, err
-		case len(c.Plan.View) > 0:
+		case c.Planned():
 			return Object{}, fault.New(fault.Conflict, "plan_delivered", "The plan was delivered already, with another plan file.")
 		}
 		if err == nil {
@@ -130,7 +130,7 @@ func (e *Engine) TakePlan(ctx context.Context, actor access.Actor, task, attempt
 			return fault.New(fault.Unprocessable, "plan_digest_mismatch", "The plan file that is stored is %s, not %s.", c.Plan.Digest, in.Digest).
 				WithHint("Send the plan file again.")
 		}
-		if len(c.Plan.View) > 0 {
+		if c.Planned() {
 			return nil
 		}
 		if j.run.Status != run.Planning && j.run.Status != run.Cancelling {

@@ -146,6 +146,9 @@ type Component struct {
 	Outputs   json.RawMessage // name -> {value, type, sensitive}; sensitive values left out
 }
 
+// Planned reports whether the component has a whole plan, and not only its file.
+func (c Component) Planned() bool { return c.Plan != nil && len(c.Plan.View) > 0 }
+
 // ComponentStatus is where one component of a run is.
 type ComponentStatus string
 
