@@ -79,6 +79,9 @@ func New(c Config) *API {
 	a.mountAgent()
 	a.mountAudit()
 	a.mountState()
+	a.mountStack()
+	a.mountRun()
+	a.mountAgentWork()
 	a.mountOpenAPI()
 
 	a.handler = a.around(http.HandlerFunc(a.dispatch))
