@@ -15,6 +15,11 @@ import (
 
 // root is the tree of commands.
 type root struct {
+	Server  serverCmd  `cmd:"" help:"Serve the API and the web UI; settings come from the environment."`
+	Dev     devCmd     `cmd:"" help:"Serve on this machine with an agent beside, everything in one folder."`
+	Version versionCmd `cmd:"" help:"Say what this program is."`
+	OpenAPI openapiCmd `cmd:"" name:"openapi" hidden:"" help:"Print the description of the HTTP API."`
+
 	Login  loginCmd  `cmd:"" help:"Sign in to a server and keep the token."`
 	Logout logoutCmd `cmd:"" help:"Forget a server's token."`
 	Whoami whoamiCmd `cmd:"" help:"Say who you are to the server."`

@@ -60,27 +60,34 @@ func (e *Engine) IssueAgent(ctx context.Context, actor access.Actor, name, accou
 	return a, token, err
 }
 
-// Agents lists the organization's agents.
-func (e *Engine) Agents(ctx context.Context, actor access.Actor, p Page) (items []ListedAgent, next string, err error) {
+// Agents lists the organization's agents, or those of the account of that name.
+func (e *Engine) Agents(ctx context.Context, actor access.Actor, account string, p Page) (items []ListedAgent, next string, err error) {
 	if err := actor.Allow(access.AgentRead); err != nil {
 		return nil, "", err
 	}
 	err = e.store.View(ctx, func(tx Tx) error {
-		rows, after, err := tx.Agents(ctx, actor.Org, p)
-		if err != nil {
-			return err
-		}
-		items, next = make([]ListedAgent, 0, len(rows)), after
+		items, next = make([]ListedAgent, 0, p.Limit), ""
 		names := map[string]string{}
-		for _, r := range rows {
-			if names[r.Account] == "" {
-				acc, err := tx.AccountByID(ctx, r.Account)
-				if err != nil {
-					return err
-				}
-				names[r.Account] = acc.Name
+		for left := p; left.Limit > 0; left = (Page{Limit: p.Limit - len(items), Cursor: next}) {
+			rows, after, err := tx.Agents(ctx, actor.Org, left)
+			if err != nil {
+				return err
 			}
-			items = append(items, listAgent(r, names[r.Account], e.now()))
+			for _, r := range rows {
+				if names[r.Account] == "" {
+					acc, err := tx.AccountByID(ctx, r.Account)
+					if err != nil {
+						return err
+					}
+					names[r.Account] = acc.Name
+				}
+				if account == "" || account == names[r.Account] {
+					items = append(items, listAgent(r, names[r.Account], e.now()))
+				}
+			}
+			if next = after; next == "" {
+				break
+			}
 		}
 		return nil
 	})

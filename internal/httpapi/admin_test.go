@@ -114,6 +114,25 @@ func TestAgentsAreIssuedForManagedAccounts(t *testing.T) {
 	}
 }
 
+func TestAgentsOfOneAccount(t *testing.T) {
+	s := newServer(t)
+	for i, account := range []string{"one", "two", "one", "two", "one"} {
+		s.agent(t, fmt.Sprintf("agent-%d", i), account)
+	}
+	var names []string
+	for cursor, more := "", true; more; more = cursor != "" {
+		l := into[api.List[api.Agent]](t, s.as(t, s.admin, "GET", "/api/provisioning/agents?account=one&limit=2&cursor="+cursor, nil), 200)
+		for _, g := range l.Items {
+			names = append(names, g.Name)
+		}
+		cursor = l.Next
+	}
+	if got, want := strings.Join(names, " "), "agent-0 agent-2 agent-4"; got != want {
+		t.Errorf("agents of account one = %q, want %q", got, want)
+	}
+	wantProblem(t, s.as(t, s.admin, "GET", "/api/provisioning/agents?acount=one", nil), 422, "invalid_request")
+}
+
 func TestOrganizationsAreApart(t *testing.T) {
 	s := newServer(t)
 	_, plain := s.user(t, "plain admin", access.Admin)

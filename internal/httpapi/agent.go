@@ -11,14 +11,19 @@ import (
 	"holdfast.dev/holdfast/internal/engine"
 )
 
+type agentsInput struct {
+	Paging
+	Account string `query:"account" maxLength:"128" doc:"Only those of the account of this name."`
+}
+
 type issueAgentInput struct {
 	Body api.IssueAgent
 }
 
 func (a *API) mountAgent() {
 	route(a, huma.Operation{OperationID: "list-agents", Method: http.MethodGet, Path: "/api/provisioning/agents", Tags: []string{"agents"}, Summary: "List agents"},
-		access.AgentRead, func(ctx context.Context, actor access.Actor, in *Paging) (*list[api.Agent], error) {
-			rows, next, err := a.engine.Agents(ctx, actor, in.page())
+		access.AgentRead, func(ctx context.Context, actor access.Actor, in *agentsInput) (*list[api.Agent], error) {
+			rows, next, err := a.engine.Agents(ctx, actor, in.Account, in.page())
 			return listOf(rows, next, err, showAgent)
 		})
 	route(a, huma.Operation{OperationID: "issue-agent", Method: http.MethodPost, Path: "/api/provisioning/agents", Tags: []string{"agents"}, DefaultStatus: http.StatusCreated,

@@ -92,13 +92,6 @@ func TestHeadersThatKeepBrowsersSafe(t *testing.T) {
 	}
 }
 
-func TestWithoutUIThePageSaysHowToBuildIt(t *testing.T) {
-	a := newServer(t).do(t, "GET", "/", nil)
-	if a.StatusCode != 200 || !strings.Contains(string(a.body), "make web") {
-		t.Errorf("GET / = %d %s", a.StatusCode, a.body)
-	}
-}
-
 func TestRequestIDs(t *testing.T) {
 	s := newServer(t)
 	const ours = "req_01hzy3v8m4e6k7q9r2t5w8x0ab"

@@ -129,6 +129,9 @@ func (a *API) byToken(r *http.Request, token redact.Secret) (access.Actor, error
 	if fault.Is(err, fault.Unauthenticated) {
 		a.wrong.charge(from)
 	}
+	if err == nil && actor.Kind == access.User {
+		a.usage.note(actor.Token, a.now())
+	}
 	return actor, err
 }
 

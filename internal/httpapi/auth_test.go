@@ -132,13 +132,13 @@ func TestSignInRefuses(t *testing.T) {
 func TestSignInLinkWorksOnceAndOnlyByPOST(t *testing.T) {
 	s := newServer(t)
 	added := into[api.AddedUser](t, s.as(t, s.admin, "POST", "/api/users", api.AddUser{Name: "Anna Ångström", Role: "operator"}), 201)
-	page, code, ok := strings.Cut(added.SignInLink, "/sign-in#code=")
+	page, code, ok := strings.Cut(added.SignInLink, "/signin#code=")
 	if !ok || page != "http://holdfast.test" {
 		t.Fatalf("link = %q", added.SignInLink)
 	}
 	for range 2 { // a link preview
-		if a := s.do(t, "GET", "/sign-in", nil); a.StatusCode != 200 {
-			t.Fatalf("GET /sign-in = %d", a.StatusCode)
+		if a := s.do(t, "GET", "/signin", nil); a.StatusCode != 200 {
+			t.Fatalf("GET /signin = %d", a.StatusCode)
 		}
 	}
 	_, who := s.signIn(t, api.SignIn{Code: code})

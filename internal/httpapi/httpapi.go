@@ -19,7 +19,7 @@ import (
 	"holdfast.dev/holdfast/internal/engine"
 )
 
-// Config is what an API is made of. All fields but UI and TrustedProxies are required.
+// Config is what an API is made of. All fields but TrustedProxies are required.
 type Config struct {
 	Engine  *engine.Engine
 	Log     *slog.Logger
@@ -27,7 +27,7 @@ type Config struct {
 	Version string   // of Holdfast
 	BaseURL *url.URL // where browsers reach the server; https makes the session cookie Secure
 
-	UI             fs.FS          // the built UI; nil: a page says how to build it
+	UI             fs.FS          // index.html, and under assets/ files whose names change with their content
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	Metrics        *prometheus.Registry
 }
@@ -49,6 +49,7 @@ type API struct {
 	proxies    []netip.Prefix
 	signIns    *limiter // wrong sign-ins, by address
 	wrong      *limiter // wrong tokens, by address
+	usage      *usage
 	crossSite  *http.CrossOriginProtection
 	metrics    *metrics
 	document   *document
@@ -63,6 +64,7 @@ var ErrShutdown = errors.New("the server is shutting down")
 func New(c Config) *API {
 	a := &API{engine: c.Engine, log: c.Log, now: c.Now, version: c.Version, base: c.BaseURL, ui: c.UI, proxies: c.TrustedProxies,
 		mux: http.NewServeMux(), crossSite: http.NewCrossOriginProtection(), metrics: newMetrics(c.Metrics),
+		usage:   newUsage(),
 		signIns: newLimiter(c.Now, 10, 6*time.Second), wrong: newLimiter(c.Now, 100, 100*time.Millisecond)}
 	// A base URL is never refused as an origin: without it, a proxy that rewrites Host would lock browsers out.
 	if err := a.crossSite.AddTrustedOrigin(c.BaseURL.Scheme + "://" + c.BaseURL.Host); err != nil {

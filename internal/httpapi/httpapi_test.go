@@ -26,6 +26,7 @@ import (
 	"holdfast.dev/holdfast/internal/keyring"
 	"holdfast.dev/holdfast/internal/redact"
 	"holdfast.dev/holdfast/internal/store/sqlite"
+	"holdfast.dev/holdfast/web"
 )
 
 const (
@@ -93,7 +94,7 @@ func newServer(t *testing.T, change ...func(*httpapi.Config)) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := httpapi.Config{Engine: s.engine, Log: logger, Now: s.now, Version: "test", BaseURL: base, Metrics: prometheus.NewRegistry()}
+	c := httpapi.Config{Engine: s.engine, Log: logger, Now: s.now, Version: "test", BaseURL: base, Metrics: prometheus.NewRegistry(), UI: web.FS()}
 	for _, f := range change {
 		f(&c)
 	}

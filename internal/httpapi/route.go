@@ -190,6 +190,7 @@ func newHuma(a *API) huma.API {
 	c.CreateHooks = nil // no $schema links in answers
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.Transformers = []huma.Transformer{transform}
+	c.RejectUnknownQueryParameters = true // a mistyped filter must not list everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token":   {Type: "http", Scheme: "bearer", Description: "A personal token, an agent's token on agent routes, or an attempt's token on its state."},
 		"basic":   {Type: "http", Scheme: "basic", Description: "Any user name, a token as the password. Only on the state protocol."},

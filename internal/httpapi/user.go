@@ -68,7 +68,7 @@ func (a *API) signInLink(code redact.Secret) string { return SignInLink(a.base.S
 
 // SignInLink is the link of a code, under the server's base URL.
 func SignInLink(base string, code redact.Secret) string {
-	return base + "/sign-in#code=" + code.Reveal()
+	return base + "/signin#code=" + code.Reveal()
 }
 
 func showUser(u access.UserRecord) api.User {

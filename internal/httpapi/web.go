@@ -10,7 +10,7 @@ import (
 )
 
 // uiPolicy is the content policy of the UI's pages: scripts and data from this server alone, no page frames it.
-const uiPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
+const uiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 func underAPI(p string) bool { return p == "/api" || strings.HasPrefix(p, "/api/") }
@@ -61,11 +61,6 @@ func (a *API) serveUI(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", uiPolicy)
-	if a.ui == nil {
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write([]byte(noUI)) // the client went away
-		return
-	}
 	name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
 	if info, err := fs.Stat(a.ui, name); name == "" || err != nil || info.IsDir() {
 		if strings.HasPrefix(name, "assets/") {
@@ -81,12 +76,3 @@ func (a *API) serveUI(w http.ResponseWriter, r *http.Request) {
 	}
 	http.ServeFileFS(w, r, a.ui, name)
 }
-
-const noUI = `<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Holdfast</title>
-<h1>Holdfast is running</h1>
-<p>This build has no web UI in it. With Node 20 or later, run <code>make web</code> in the source folder and start the server again.</p>
-<p>The command line and the API work without it: see <a href="/api/openapi.json">/api/openapi.json</a>.</p>
-</html>
-`

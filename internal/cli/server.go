@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"holdfast.dev/holdfast/internal/app"
+	"holdfast.dev/holdfast/internal/config"
+	"holdfast.dev/holdfast/web"
+)
+
+type serverCmd struct{}
+
+// Help lists every setting.
+func (serverCmd) Help() string {
+	return "Serve the API and the web UI until an interrupt; requests that have begun then have 20 seconds.\n\n" +
+		"Settings come from the environment. A secret may also stand in a file that NAME_FILE names.\n\n" +
+		config.ServerSettings(&config.Server{}).Help() +
+		"\nExample:\n  HOLDFAST_DATA_DIR=/srv/holdfast HOLDFAST_TF_STATE_ENCRYPTION_KEY_FILE=/etc/holdfast/key holdfast server"
+}
+
+// Run serves.
+func (serverCmd) Run(ctx context.Context, c *call) error {
+	settings, warnings, err := config.LoadServer(c.Environ)
+	log := logger(c.Stderr, settings.LogLevel, settings.LogFormat)
+	for _, w := range warnings {
+		log.WarnContext(ctx, "look at the environment", "warning", w)
+	}
+	if err != nil {
+		return err
+	}
+	server, err := app.New(ctx, app.Config{Settings: settings, Version: c.Version, UI: web.FS(), Log: log, Now: c.Now})
+	if err != nil {
+		return err
+	}
+	log.InfoContext(ctx, "listening", "address", server.Addr(), "url", server.BaseURL(), "version", c.Version)
+	if link := server.SignInLink(); link != "" {
+		c.out.print("To sign in as the first administrator, open this link once, within 24 hours:\n\n  %s\n\n", link)
+	}
+	return server.Run(ctx)
+}
+
+// logger writes a program's own log.
+func logger(w io.Writer, level, format string) *slog.Logger {
+	var least slog.Level
+	if least.UnmarshalText([]byte(level)) != nil {
+		least = slog.LevelInfo // the settings could not be read; what is wrong with them is about to be said
+	}
+	o := &slog.HandlerOptions{Level: least}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
