@@ -21,7 +21,7 @@ type Table struct {
 type Column struct {
 	Name, Type string
 	Null       bool
-	Bytewise   bool // sorts by byte whatever the database's language
+	Language   bool // sorts by the database's language, not by byte
 }
 
 // Reference is a foreign key.
@@ -56,7 +56,7 @@ func (s *Store) Schema(ctx context.Context) (string, error) {
 func (t Table) write(out *strings.Builder) {
 	fmt.Fprintf(out, "table %s\n", t.Name)
 	for _, c := range t.Columns {
-		fmt.Fprintf(out, "  %s %s%s%s\n", c.Name, strings.ToUpper(c.Type), given(c.Bytewise, " bytewise"), given(c.Null, " null"))
+		fmt.Fprintf(out, "  %s %s%s%s\n", c.Name, strings.ToUpper(c.Type), given(c.Language, " by language"), given(c.Null, " null"))
 	}
 	fmt.Fprintf(out, "  primary key (%s)\n", strings.Join(t.Primary, ", "))
 	slices.SortFunc(t.References, func(a, b Reference) int { return cmp.Compare(a.Column, b.Column) })

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -23,6 +24,7 @@ type Store struct {
 	schema  *goose.Provider
 	stop    context.CancelFunc
 	waiting sync.WaitGroup
+	closed  atomic.Bool
 	close   func() error
 }
 
@@ -43,6 +45,7 @@ func New(ctx context.Context, d Dialect) (*Store, error) {
 	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	s.close = sync.OnceValue(func() error {
+		s.closed.Store(true)
 		s.stop()
 		s.waiting.Wait()
 		return s.d.Close()
@@ -139,7 +142,11 @@ func (s *Store) fault(noun, doing string, err error) error {
 		return fault.New(fault.NotFound, noun2code(noun)+"_not_found", "There is no such %s.", noun)
 	}
 	cause := &whileDoing{doing, err}
-	switch s.d.Classify(err) {
+	class := s.d.Classify(err)
+	if s.closed.Load() {
+		class = Lost // drivers have no name for it
+	}
+	switch class {
 	case Unique:
 		return fault.Wrap(cause, fault.Conflict, noun2code(noun)+"_exists", "That %s exists already.", noun)
 	case Foreign:

@@ -49,11 +49,14 @@ func (t *tx) result(err error) error {
 
 // err names what failed. It keeps the first failure for the statements after it; a row that is not there is none.
 func (t *tx) err(doing, noun string, err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case t.failed != nil:
+		return t.failed
 	}
 	named := t.store.fault(noun, doing+" the "+noun, err)
-	if t.failed == nil && !errors.Is(err, sql.ErrNoRows) {
+	if !errors.Is(err, sql.ErrNoRows) {
 		t.failed = named
 	}
 	return named
@@ -107,10 +110,13 @@ func (t *tx) lock(ctx context.Context, suffix, query string, args ...any) error 
 	return t.QueryRowContext(ctx, query+suffix, args...).Scan(&id)
 }
 
-// tx is what the generated queries run on: it refuses what one of the databases would not take.
+// The generated queries run on tx itself, for the sake of check.
 
 func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return t.session.ExecContext(ctx, query, t.check(args)...)
+	if err := t.check(args); err != nil {
+		return nil, err
+	}
+	return t.session.ExecContext(ctx, query, args...)
 }
 
 func (t *tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -118,35 +124,44 @@ func (t *tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error
 }
 
 func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return t.session.QueryContext(ctx, query, t.check(args)...)
+	if err := t.check(args); err != nil {
+		return nil, err
+	}
+	return t.session.QueryContext(ctx, query, args...)
 }
 
 func (t *tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return t.session.QueryRowContext(ctx, query, t.check(args)...)
+	if err := t.check(args); err != nil {
+		// A Row cannot be made with an error in it, so its arguments are made to fail.
+		refused := make([]any, len(args))
+		for i := range refused {
+			refused[i] = refusal{err}
+		}
+		args = refused
+	}
+	return t.session.QueryRowContext(ctx, query, args...)
 }
 
-// check passes args on. Where one is not fit for both databases, or the transaction has failed, an argument that
-// fails to convert takes its place: so the statement fails before it reaches the database, in each of three ways.
-func (t *tx) check(args []any) []any {
+// check refuses a text that one of the databases would not take, and everything once the transaction has failed.
+func (t *tx) check(args []any) error {
 	if t.failed != nil {
-		return []any{refusal{t.failed}}
+		return t.failed
 	}
 	for _, arg := range args {
 		text, ok := arg.(string)
 		switch {
 		case !ok:
 		case strings.IndexByte(text, 0) >= 0:
-			return []any{refusal{fault.New(fault.Invalid, "nul_in_text", "A text has a NUL character, which cannot be stored.").
-				WithHint("Leave the character out.")}}
+			return fault.New(fault.Invalid, "nul_in_text", "A text has a NUL character, which cannot be stored.").
+				WithHint("Leave the character out.")
 		case !utf8.ValidString(text):
-			return []any{refusal{fault.New(fault.Invalid, "invalid_utf8", "A text is not valid UTF-8.").
-				WithHint("Send text as UTF-8.")}}
+			return fault.New(fault.Invalid, "invalid_utf8", "A text is not valid UTF-8.").WithHint("Send text as UTF-8.")
 		}
 	}
-	return args
+	return nil
 }
 
-// refusal is an argument that fails to convert.
+// refusal is an argument that cannot be converted.
 type refusal struct{ err error }
 
 func (r refusal) Value() (driver.Value, error) { return nil, r.err }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -37,9 +36,6 @@ func classify(err error) store.Class {
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone), errors.Is(err, net.ErrClosed):
 		return store.Lost
-	case err.Error() == "closed pool", strings.HasSuffix(err.Error(), "conn closed"),
-		strings.HasSuffix(err.Error(), "database is closed"):
-		return store.Lost // errors without a name in pgx and database/sql
 	}
 	return store.Unknown
 }

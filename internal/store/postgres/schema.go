@@ -27,12 +27,12 @@ func schema(ctx context.Context, db *sql.DB) ([]store.Table, error) {
 }
 
 func columns(ctx context.Context, db *sql.DB, t *store.Table) error {
-	return rows(ctx, db, `SELECT column_name, data_type, is_nullable = 'YES', coalesce(collation_name, '') = 'binary'
+	return rows(ctx, db, `SELECT column_name, data_type, is_nullable = 'YES', data_type = 'text' AND coalesce(collation_name, '') <> 'binary'
 		FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1
 		ORDER BY ordinal_position`, []any{t.Name}, func(scan func(...any) error) error {
 		var c store.Column
 		defer func() { t.Columns = append(t.Columns, c) }()
-		return scan(&c.Name, &c.Type, &c.Null, &c.Bytewise)
+		return scan(&c.Name, &c.Type, &c.Null, &c.Language)
 	})
 }
 

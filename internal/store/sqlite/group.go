@@ -85,6 +85,9 @@ func (g *group) once(ctx context.Context, fn func(store.Session) error) error {
 
 // take waits for the turn. It is taken with a nil error only.
 func (g *group) take(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	g.mu.Lock()
 	if !g.taken {
 		g.taken = true

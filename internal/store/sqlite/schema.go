@@ -35,8 +35,7 @@ func columns(ctx context.Context, db *sql.DB, t *store.Table) error {
 			if err := scan(&c.Name, &c.Type, &notNull, &key); err != nil {
 				return err
 			}
-			// BINARY is what SQLite sorts by unless told otherwise, and the migrations tell nothing else.
-			c.Null, c.Bytewise = !notNull, c.Type == "TEXT"
+			c.Null = !notNull
 			keys[key] = c.Name
 			t.Columns = append(t.Columns, c)
 			return nil
