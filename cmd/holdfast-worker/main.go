@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -49,9 +50,22 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.Unisolated {
+		ctx = lifeline(ctx)
+	}
 	err = worker.New(worker.Options{Settings: s, Host: os.Environ(), Log: log, Now: time.Now}).Run(ctx)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
+}
+
+// lifeline is done when the broker that started this worker has ended: it holds the other end of standard input.
+func lifeline(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return ctx
 }
