@@ -113,12 +113,15 @@ func newBackendServer(t *testing.T, db *store.Store) *backendServer {
 	log := &lines{changed: make(chan struct{})}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	eng := engine.New(engine.Config{Store: db, Keys: keys, Chain: chain, Now: time.Now, Log: logger, Limits: engine.Limits{
-		StateMaxBytes: 32 << 20, KeepVersions: 50, RunEndGrace: 10 * time.Minute, HeartbeatTimeout: 2 * time.Minute, SourceMaxBytes: 1 << 20, PlanMaxBytes: 1 << 20}})
+		StateMaxBytes: 32 << 20, KeepVersions: 50, RunEndGrace: 10 * time.Minute, HeartbeatTimeout: 2 * time.Minute, SourceMaxBytes: 1 << 20, PlanMaxBytes: 1 << 20,
+	}})
 	if _, err := eng.Bootstrap(t.Context(), redact.NewSecret(adminToken)); err != nil {
 		t.Fatal(err)
 	}
-	h := httpapi.New(httpapi.Config{Engine: eng, Log: logger, Now: time.Now, Version: "test", BaseURL: &url.URL{Scheme: "http", Host: "holdfast.test"},
-		Metrics: prometheus.NewRegistry()})
+	h := httpapi.New(httpapi.Config{
+		Engine: eng, Log: logger, Now: time.Now, Version: "test", BaseURL: &url.URL{Scheme: "http", Host: "holdfast.test"},
+		Metrics: prometheus.NewRegistry(),
+	})
 	s := &backendServer{Server: httptest.NewServer(h), log: log, token: adminToken}
 	t.Cleanup(s.Close)
 	return s
@@ -202,9 +205,11 @@ func newWorkdir(t *testing.T, s *backendServer, bin, name, token, config string,
 	w := &workdir{dir: t.TempDir(), bin: bin}
 	w.write(t, "main.tf", "terraform {\n  backend \"http\" {}\n}\n"+config)
 	base := s.URL + "/api/tf-states/" + name
-	w.env = append([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=/dev/null",
+	w.env = append([]string{
+		"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=/dev/null",
 		"TF_HTTP_ADDRESS=" + base + "/state", "TF_HTTP_LOCK_ADDRESS=" + base + "/lock", "TF_HTTP_UNLOCK_ADDRESS=" + base + "/lock",
-		"TF_HTTP_USERNAME=me", "TF_HTTP_PASSWORD=" + token}, env...)
+		"TF_HTTP_USERNAME=me", "TF_HTTP_PASSWORD=" + token,
+	}, env...)
 	return w
 }
 
