@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -69,7 +70,7 @@ func parseLock(doc []byte) (LockInfo, error) {
 		return LockInfo{}, err
 	}
 	var created time.Time
-	if created.UnmarshalText([]byte(info.Created)) != nil {
+	if created.UnmarshalText([]byte(info.Created)) != nil || strings.Contains(info.Created, ",") { // Go takes a comma, RFC 3339 does not
 		info.Created = ""
 	}
 	return info, nil
