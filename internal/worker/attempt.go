@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,6 +54,7 @@ type attempt struct {
 	private string // output files
 	env     []string
 	log     *logger
+	inputs  map[string]any
 	secrets *redact.Set
 	known   []redact.Secret // values to hide in the view
 	lock    bool            // the provider lock file is given and not to be changed
@@ -209,16 +211,18 @@ func (a *attempt) directories() error {
 
 // collectSecrets compiles what the log is cleaned of: the values of sensitive inputs and the state's password.
 func (a *attempt) collectSecrets(sensitive []string) error {
-	inputs := map[string]any{}
+	a.inputs = map[string]any{}
 	if len(a.Inputs) > 0 {
-		if err := json.Unmarshal(a.Inputs, &inputs); err != nil {
+		dec := json.NewDecoder(bytes.NewReader(a.Inputs))
+		dec.UseNumber() // every digit of a secret counts
+		if err := dec.Decode(&a.inputs); err != nil {
 			return &failure{link.ClassConfiguration, "The inputs are not a JSON object", err}
 		}
 	}
 	a.known = nil
 	watched := []redact.Secret{a.Password}
 	for _, name := range sensitive {
-		leaves(inputs[name], func(s string) { a.known = append(a.known, redact.NewSecret(s)) })
+		leaves(a.inputs[name], func(s string) { a.known = append(a.known, redact.NewSecret(s)) })
 	}
 	for _, s := range a.known {
 		// Too short or too long to be found in text; in a view it is hidden by its mark.
@@ -239,11 +243,8 @@ func leaves(value any, f func(string)) {
 	switch v := value.(type) {
 	case string:
 		f(v)
-	case float64:
-		b, err := json.Marshal(v)
-		if err == nil {
-			f(string(b))
-		}
+	case json.Number:
+		f(v.String())
 	case []any:
 		for _, x := range v {
 			leaves(x, f)

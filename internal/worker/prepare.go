@@ -13,13 +13,14 @@ import (
 	"syscall"
 
 	"holdfast.dev/holdfast/internal/link"
+	"holdfast.dev/holdfast/internal/source"
 	"holdfast.dev/holdfast/internal/tofu"
 )
 
 // The files that are made for the tool.
 const (
 	backendOverride = "backend_override.tf"
-	inputsFile      = "generated.auto.tfvars.json"
+	inputsFile      = source.InputsFile
 	lockFile        = ".terraform.lock.hcl"
 	cliConfig       = "tool.tfrc"
 )
@@ -37,6 +38,9 @@ func (a *attempt) prepare(ctx context.Context) error {
 		return fmt.Errorf("make the module's directory: %w", err)
 	}
 	if err := a.unpack(ctx); err != nil {
+		return &failure{link.ClassConfiguration, "The source cannot be used", err}
+	}
+	if err := a.check(); err != nil {
 		return &failure{link.ClassConfiguration, "The source cannot be used", err}
 	}
 	if err := a.generate(); err != nil {
