@@ -24,6 +24,11 @@ type root struct {
 	Logout logoutCmd `cmd:"" help:"Forget a server's token."`
 	Whoami whoamiCmd `cmd:"" help:"Say who you are to the server."`
 
+	Up    upCmd    `cmd:"" help:"Plan a folder, show what would change, ask, and apply exactly that."`
+	Run   runCmd   `cmd:"" help:"Runs: one change to a stack each."`
+	Stack stackCmd `cmd:"" help:"Stacks: what is deployed together into one account."`
+	State stateCmd `cmd:"" help:"Managed states."`
+
 	Account accountCmd `cmd:"" help:"Cloud accounts that the organization provisions into."`
 	Agent   agentCmd   `cmd:"" help:"Agents: what runs in the accounts."`
 	Token   tokenCmd   `cmd:"" help:"Tokens of people and service users."`

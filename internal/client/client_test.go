@@ -341,6 +341,8 @@ func (e *events) serve(t *testing.T, w http.ResponseWriter, r *http.Request, ste
 	steps[n-1](w)
 }
 
+func changed(w http.ResponseWriter) { _, _ = io.WriteString(w, "event: run\ndata: {}\n\n") }
+
 func event(w http.ResponseWriter, seq int) {
 	_, _ = fmt.Fprintf(w, ": a comment\nid: %d\nevent: message\ndata: {\"seq\":%d,\ndata: \"text\":\"line %d\"}\n\n", seq, seq, seq)
 	_ = http.NewResponseController(w).Flush()
@@ -350,14 +352,10 @@ func TestWatchResumesAfterTheLastEvent(t *testing.T) {
 	var e events
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		e.serve(t, w, r,
-			func(w http.ResponseWriter) { event(w, 4); event(w, 5); panic(http.ErrAbortHandler) },
+			func(w http.ResponseWriter) { event(w, 4); changed(w); event(w, 5); panic(http.ErrAbortHandler) },
 			func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) },
 			func(w http.ResponseWriter) { event(w, 5); event(w, 6); _, _ = io.WriteString(w, "data: {\"seq\":7") }, // the end cuts a message
-			func(w http.ResponseWriter) {
-				event(w, 7)
-				_, _ = io.WriteString(w, "event: run\ndata: {}\n\n")
-				event(w, 8)
-			})
+			func(w http.ResponseWriter) { event(w, 7); changed(w); event(w, 8) })
 	})
 	var got []string
 	for n, err := range c.WatchRun(t.Context(), "run_1", 3) {
@@ -375,7 +373,7 @@ func TestWatchResumesAfterTheLastEvent(t *testing.T) {
 			break
 		}
 	}
-	want := "changed line 4 line 5 lost lost changed line 6 lost changed line 7 changed line 8"
+	want := "line 4 changed line 5 lost lost line 6 line 7 changed line 8"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

@@ -17,7 +17,7 @@ import (
 // Notice is something a run's stream told. Exactly one of its fields is set.
 type Notice struct {
 	Event   *api.Event // a new line of the run's history
-	Changed bool       // the run itself is not what it was: ask for it. The first notice after each connecting is one.
+	Changed bool       // the run itself may not be what it was: ask for it. Each connecting begins with one, after the events so far.
 	Lost    error      // the stream broke and is being connected again
 }
 
@@ -50,7 +50,9 @@ func (c *Client) WatchRun(ctx context.Context, run string, after int64) iter.Seq
 				yield(Notice{}, c.explain(ctx, err))
 				return
 			}
-			if !yield(Notice{Lost: c.explain(ctx, err)}, nil) {
+			// A stream that was ended in order is over with its run, as the caller is about to see, or its server is
+			// going away, which connecting again will tell.
+			if !errors.Is(err, errOver) && !yield(Notice{Lost: c.explain(ctx, err)}, nil) {
 				return
 			}
 			if err := pause(ctx, wait); err != nil {
@@ -61,7 +63,10 @@ func (c *Client) WatchRun(ctx context.Context, run string, after int64) iter.Seq
 	}
 }
 
-var errSilent = errors.New("it has sent nothing for a while")
+var (
+	errSilent = errors.New("it has sent nothing for a while")
+	errOver   = errors.New("it has ended the stream")
+)
 
 // watch is one run being followed, over any number of connections.
 type watch struct {
@@ -89,9 +94,6 @@ func (w *watch) connect(ctx context.Context) error {
 	defer silence.Stop()
 	body := &watched{ReadCloser: answer.Body, alive: func() { silence.Reset(w.client.silence) }}
 	defer func() { _ = body.Close() }()
-	if w.stopped = !w.yield(Notice{Changed: true}, nil); w.stopped {
-		return nil
-	}
 	for m, err := range messages(body) {
 		if errors.Is(context.Cause(ctx), errSilent) {
 			return errSilent
@@ -103,7 +105,7 @@ func (w *watch) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	return io.ErrUnexpectedEOF // servers go away between two messages, too
+	return errOver
 }
 
 func (w *watch) take(m message) error {

@@ -90,3 +90,11 @@ func filter(pairs ...string) url.Values {
 	}
 	return query
 }
+
+// set is how a query says true; false is left out.
+func set(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
+}

@@ -9,14 +9,18 @@ import (
 
 // RunFilter narrows a list of runs. Stack is a name.
 type RunFilter struct {
-	Stack  string
-	Status string
-	Kind   string
+	Stack    string
+	Query    string // part of a stack's name or of a run's id
+	Statuses []string
 }
 
 // Runs lists runs, newest first.
 func (c *Client) Runs(ctx context.Context, f RunFilter, page Page) (api.List[api.RunListed], error) {
-	return list[api.RunListed](ctx, c, path("runs"), filter("stack", f.Stack, "status", f.Status, "kind", f.Kind), page)
+	query := filter("stack", f.Stack, "q", f.Query)
+	for _, s := range f.Statuses {
+		query.Add("status", s)
+	}
+	return list[api.RunListed](ctx, c, path("runs"), query, page)
 }
 
 // StartRun starts a run of a stack. It is repeatable where in.Key is set: the repeat answers the same run.

@@ -17,17 +17,15 @@ import (
 
 // StateFilter narrows a list of states.
 type StateFilter struct {
-	Query  string // part of the name
-	Locked bool
+	Query   string // part of the name
+	Locked  bool
+	Held    bool
+	Deleted bool // the deleted ones instead of the others
 }
 
 // States lists states by name.
 func (c *Client) States(ctx context.Context, f StateFilter, page Page) (api.List[api.State], error) {
-	query := filter("q", f.Query)
-	if f.Locked {
-		query.Set("locked", "true")
-	}
-	return list[api.State](ctx, c, path("tf-states"), query, page)
+	return list[api.State](ctx, c, path("tf-states"), filter("q", f.Query, "locked", set(f.Locked), "held", set(f.Held), "deleted", set(f.Deleted)), page)
 }
 
 // State is one state, without its document.
@@ -37,9 +35,9 @@ func (c *Client) State(ctx context.Context, name string) (api.State, error) {
 	return out, err
 }
 
-// StateVersions lists a state's versions, newest first.
-func (c *Client) StateVersions(ctx context.Context, name string, page Page) (api.List[api.StateVersion], error) {
-	return list[api.StateVersion](ctx, c, path("tf-states", name, "versions"), nil, page)
+// StateVersions lists a state's versions, newest first: all, or those that were refused and kept aside.
+func (c *Client) StateVersions(ctx context.Context, name string, quarantined bool, page Page) (api.List[api.StateVersion], error) {
+	return list[api.StateVersion](ctx, c, path("tf-states", name, "versions"), filter("quarantined", set(quarantined)), page)
 }
 
 // PullState writes the document of a version to w and checks it on the way: against its Content-MD5, and against

@@ -3,18 +3,13 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"holdfast.dev/holdfast/internal/api"
 )
 
 // Tokens lists one's own tokens or, for an administrator, everybody's in the organization.
 func (c *Client) Tokens(ctx context.Context, everybody bool, page Page) (api.List[api.Token], error) {
-	var query url.Values
-	if everybody {
-		query = filter("all", "true")
-	}
-	return list[api.Token](ctx, c, path("tokens"), query, page)
+	return list[api.Token](ctx, c, path("tokens"), filter("all", set(everybody)), page)
 }
 
 // CreateToken makes a token, which is shown this once. It is not repeated.

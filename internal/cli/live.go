@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"holdfast.dev/holdfast/internal/api"
+)
+
+// live shows a run while it happens. On a terminal that is a line per component, written over as it goes on, below
+// whatever is said for good; elsewhere it is a line for each thing that is new.
+type live struct {
+	s    *screen
+	now  func() time.Time
+	run  api.Run
+	has  bool              // run is there
+	said map[string]string // component -> what was last said of it, where lines are not written over
+
+	drawn  int  // lines on the terminal that the next drawing writes over
+	paused bool // while a question is open
+}
+
+func newLive(s *screen, now func() time.Time) *live {
+	return &live{s: s, now: now, said: map[string]string{}}
+}
+
+// update takes the run as it is now.
+func (l *live) update(r api.Run) {
+	l.run, l.has = r, true
+	if l.s.terminal() {
+		l.draw()
+		return
+	}
+	for _, c := range r.Components {
+		doing := l.doing(c)
+		if doing != "" && l.said[c.Name] != doing {
+			l.said[c.Name] = doing
+			l.s.print("%s: %s\n", c.Name, doing)
+		}
+	}
+}
+
+// event says what people should know of; what is ordinary shows as the state of things.
+func (l *live) event(e api.Event) {
+	switch e.Level {
+	case "WARN":
+		l.note(l.s.yellow("Warning:"), e.Text)
+	case "ERROR":
+		l.note(l.s.red("Error:"), e.Text)
+	}
+}
+
+// note says something for good.
+func (l *live) note(of styled, what string) {
+	l.erase()
+	if of != "" {
+		of += " "
+	}
+	l.s.print("%s%s\n", of, what)
+	l.draw()
+}
+
+// pause takes the lines away, so that something else can be printed.
+func (l *live) pause() { l.erase(); l.paused = true }
+
+func (l *live) resume() { l.paused = false; l.draw() }
+
+// tick brings the elapsed times up to date.
+func (l *live) tick() { l.draw() }
+
+func (l *live) erase() {
+	if l.drawn > 0 {
+		// To the first of the lines, then clear to the end of the screen.
+		_, _ = fmt.Fprintf(l.s.w, "\x1b[%dA\r\x1b[J", l.drawn)
+		l.drawn = 0
+	}
+}
+
+func (l *live) draw() {
+	if !l.s.terminal() || l.paused || !l.has || l.run.EndedAt != nil {
+		return
+	}
+	l.erase()
+	width := l.s.width() - 1 // the last column would wrap
+	wide := 0
+	for _, c := range l.run.Components {
+		wide = max(wide, min(len(c.Name), 30))
+	}
+	for _, c := range l.run.Components {
+		line := fmt.Sprintf("  %-*s  %s", wide, c.Name, strings.Join([]string{l.doing(c), l.elapsed(c), attemptOf(l.run, c.Name).Progress}, "  "))
+		l.s.print("%s\n", text.Trim(strings.TrimRight(line, " "), width))
+		l.drawn++
+	}
+}
+
+// doing says what a component does.
+func (l *live) doing(c api.RunComponent) string {
+	a := attemptOf(l.run, c.Name)
+	atWork := a.AcceptedAt != nil && a.EndedAt == nil
+	switch {
+	case l.run.WaitsFor != "" && l.run.Status == "queued":
+		return "waits for run " + l.run.WaitsFor
+	case l.run.Status == "awaiting_approval" && c.Status == "planned":
+		return "planned, waits for approval"
+	case l.run.Status == "cancelling" && atWork:
+		return "stopping " + a.Stage
+	case atWork && a.Stage != "":
+		return c.Status + ": " + a.Stage
+	case !atWork && (c.Status == "planning" || c.Status == "applying"):
+		return c.Status + ": waits for an agent of " + l.run.Account
+	}
+	return c.Status
+}
+
+// elapsed is how long the attempt that is at work has been so.
+func (l *live) elapsed(c api.RunComponent) string {
+	since := l.run.CreatedAt
+	if a := attemptOf(l.run, c.Name); a.AcceptedAt != nil && a.EndedAt == nil {
+		since = *a.AcceptedAt
+	}
+	return max(l.now().Sub(since), 0).Truncate(time.Second).String()
+}
+
+// attemptOf is the newest attempt of a component, or the zero one.
+func attemptOf(r api.Run, component string) (newest api.Attempt) {
+	for _, a := range r.Attempts {
+		if a.Component == component {
+			newest = a // they are in the order in which they were made
+		}
+	}
+	return newest
+}
