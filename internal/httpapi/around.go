@@ -49,6 +49,8 @@ func (a *API) around(next http.Handler) http.Handler {
 		out := &answer{ResponseWriter: w, now: a.now, control: http.NewResponseController(w)}
 		safeHeaders(w.Header())
 		w.Header().Set("X-Request-Id", n.id)
+		a.metrics.open.Inc()
+		defer a.metrics.open.Dec()
 		defer func() { a.finished(r, n, out, a.now().Sub(start)) }()
 		inner.ServeHTTP(out, r)
 	})

@@ -57,6 +57,7 @@ func plainText(what string) map[string]*huma.Response {
 // metrics counts requests by route pattern and class of status, so the number of series is that of the routes.
 type metrics struct {
 	took    *prometheus.HistogramVec
+	open    prometheus.Gauge
 	handler http.Handler
 }
 
@@ -64,9 +65,10 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	m := &metrics{
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "holdfast_http_request_seconds", Help: "Duration of HTTP requests by route.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}}, []string{"route", "status"}),
+		open:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "holdfast_http_requests_open", Help: "HTTP requests that have begun and not ended."}),
 		handler: promhttp.HandlerFor(r, promhttp.HandlerOpts{DisableCompression: true}),
 	}
-	r.MustRegister(m.took)
+	r.MustRegister(m.took, m.open)
 	return m
 }
 
