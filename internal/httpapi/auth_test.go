@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -223,4 +224,67 @@ func TestDisabledUserIsOutAtOnce(t *testing.T) {
 	into[api.User](t, s.as(t, s.admin, "PATCH", "/api/users/"+added.User.ID, api.SetUser{Disabled: &yes}), 200)
 	wantProblem(t, s.as(t, own.Token, "GET", "/api/whoami", nil), 401, "user_disabled")
 	wantProblem(t, s.do(t, "GET", "/api/whoami", nil, cookie(c)), 401, "user_disabled")
+}
+
+func TestUseOfATokenIsNotedWithoutTheRequestWaiting(t *testing.T) {
+	s := newServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.api.Run(ctx) }()
+	stop := time.Now().Add(20 * time.Second)
+	for {
+		l := into[api.List[api.Token]](t, s.as(t, s.admin, "GET", "/api/tokens", nil), 200)
+		if used := l.Items[0].LastUsedAt; used != nil {
+			if d := time.Since(*used); d < 0 || d > time.Minute {
+				t.Errorf("last used at %v, which is %v ago", used, d)
+			}
+			break
+		}
+		if time.Now().After(stop) {
+			t.Fatal("the use of the token is never noted")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// TestSessionsAreForPagesOnly: neither the state protocol nor the agents' routes take a browser's session.
+func TestSessionsAreForPagesOnly(t *testing.T) {
+	s := newServer(t)
+	c, who := s.signIn(t, api.SignIn{Token: s.admin})
+	refused := 0
+	for _, r := range s.api.Routes() {
+		backend := strings.HasPrefix(r.Path, "/api/tf-states/{name}/state") || strings.HasPrefix(r.Path, "/api/tf-states/{name}/lock")
+		if !backend && r.Permission != access.AgentWork {
+			continue
+		}
+		refused++
+		path := parameter.ReplaceAllString(r.Path, "x")
+		wantProblem(t, s.do(t, r.Method, path, nil, cookie(c), header("X-Holdfast-CSRF", who.CSRFToken)), 401, "no_credential")
+	}
+	if refused < 10 {
+		t.Errorf("only %d routes were tried", refused)
+	}
+}
+
+// TestAttemptsTokenOpensItsStateOnly walks the routes with the token of an attempt.
+func TestAttemptsTokenOpensItsStateOnly(t *testing.T) {
+	s := newServer(t)
+	_, token := s.attempt(t)
+	for _, r := range s.api.Routes() {
+		if r.Permission == access.Public {
+			continue
+		}
+		path := parameter.ReplaceAllString(r.Path, "x")
+		a := s.as(t, token, r.Method, path, nil)
+		if backend := strings.HasPrefix(r.Path, "/api/tf-states/{name}/state") || strings.HasPrefix(r.Path, "/api/tf-states/{name}/lock"); backend {
+			if a.StatusCode == 401 {
+				t.Errorf("%s %s with an attempt's token = 401 %s", r.Method, r.Path, a.body)
+			}
+			continue
+		}
+		wantProblem(t, a, 403, "forbidden")
+	}
 }

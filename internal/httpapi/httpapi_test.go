@@ -23,8 +23,11 @@ import (
 	"holdfast.dev/holdfast/internal/audit"
 	"holdfast.dev/holdfast/internal/engine"
 	"holdfast.dev/holdfast/internal/httpapi"
+	"holdfast.dev/holdfast/internal/id"
 	"holdfast.dev/holdfast/internal/keyring"
 	"holdfast.dev/holdfast/internal/redact"
+	"holdfast.dev/holdfast/internal/run"
+	"holdfast.dev/holdfast/internal/store"
 	"holdfast.dev/holdfast/internal/store/sqlite"
 	"holdfast.dev/holdfast/web"
 )
@@ -39,6 +42,7 @@ type server struct {
 	*httptest.Server
 	api    *httpapi.API
 	engine *engine.Engine
+	store  *store.Store
 	admin  string // an administrator's token
 	log    *logBuffer
 	offset atomic.Int64
@@ -76,6 +80,7 @@ func newServer(t *testing.T, change ...func(*httpapi.Config)) *server {
 			t.Error(err)
 		}
 	})
+	s.store = db
 	keys, err := keyring.NewPlatform(redact.NewSecret(platformKey))
 	if err != nil {
 		t.Fatal(err)
@@ -214,4 +219,41 @@ func (s *server) agent(t *testing.T, name, account string) api.IssuedAgent {
 		t.Fatalf("add account: %d %s", a.StatusCode, a.body)
 	}
 	return into[api.IssuedAgent](t, s.as(t, s.admin, "POST", "/api/provisioning/agents", api.IssueAgent{Name: name, AccountID: account}), 201)
+}
+
+// attempt stores an attempt, without the run around it, and gives it and a token of it.
+func (s *server) attempt(t *testing.T) (run.Attempt, string) {
+	t.Helper()
+	g := s.agent(t, "of-the-attempt", "local")
+	token := access.NewToken(access.AttemptPrefix)
+	now := s.now()
+	who, err := s.engine.Authenticate(t.Context(), redact.NewSecret(g.Token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := run.Stack{ID: id.New(id.Stack, now), Org: who.Org, Name: "shop", Account: who.Account, Approval: run.Never, CreatedAt: now, UpdatedAt: now}
+	r := run.Run{ID: id.New(id.Run, now), Org: who.Org, Stack: st.ID, StackName: "shop", Account: who.Account, Kind: run.Deploy, Status: run.Planning, CreatedAt: now}
+	task := run.Task{ID: id.New(id.Task, now), Org: who.Org, Run: r.ID, Component: "main", Account: who.Account, Kind: run.TaskPlan, Status: run.TaskRunning, CreatedAt: now}
+	a := run.Attempt{ID: id.New(id.Attempt, now), Org: who.Org, Task: task.ID, Run: r.ID, Component: "main", TaskKind: run.TaskPlan, Number: 1,
+		Agent: g.Agent.ID, AgentName: g.Agent.Name, Status: run.AttemptAccepted, OfferedAt: now, AcceptedAt: now, HeartbeatAt: now}
+	err = s.store.Update(t.Context(), func(tx engine.Tx) error {
+		if _, err := tx.PutStack(t.Context(), st); err != nil {
+			return err
+		}
+		if err := tx.CreateRun(t.Context(), r); err != nil {
+			return err
+		}
+		if err := tx.CreateTask(t.Context(), task); err != nil {
+			return err
+		}
+		if err := tx.CreateAttempt(t.Context(), a); err != nil {
+			return err
+		}
+		return tx.CreateToken(t.Context(), access.Token{ID: id.New(id.Token, now), Org: who.Org, Name: "attempt", Hash: access.Hash(token).Hex(),
+			AttemptID: a.ID, State: "sta_none", CreatedAt: now})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, token.Reveal()
 }
