@@ -35,7 +35,7 @@ func parse(root *os.Root, f file) (*parsed, []Finding) {
 }
 
 func parseBytes(f file, src []byte) (*parsed, []Finding) {
-	if line, deep := tooDeep(src); deep {
+	if line, deep := TooDeep(src); deep {
 		return nil, []Finding{{
 			Code: "source_nesting", File: f.path, Line: line, Column: 1, What: "is nested too deeply",
 			Why: "reading it would take more memory than a configuration needs", Hint: "Simplify the expression.",
@@ -83,10 +83,10 @@ func sourceLine(src []byte, n int) string {
 	return ""
 }
 
-// tooDeep guards the parsers, which call themselves for every bracket, sign and question mark within another and know
+// TooDeep guards the HCL parsers, which call themselves for every bracket, sign and question mark within another and know
 // no limit: a few megabytes of them would overflow the stack, which ends the process. It counts without regard to
 // strings and comments, so its limits are far above what anyone writes.
-func tooDeep(src []byte) (line int, deep bool) {
+func TooDeep(src []byte) (line int, deep bool) {
 	const brackets, signs, questions = 1000, 10_000, 20_000
 	line = 1
 	depth, run, asked := 0, 0, 0
