@@ -20,7 +20,8 @@ export class Problem extends Error {
 /** The problem an answer that is not 2xx stands for; body is what it held, parsed or as text. */
 export function problemOf(response: Response, body: unknown): Problem {
   const requestId = response.headers.get("X-Request-Id") ?? "";
-  if (isProblemBody(body)) return new Problem({ request_id: requestId, ...body, status: response.status });
+  if (isProblemBody(body))
+    return new Problem({ ...body, request_id: body.request_id || requestId, status: response.status });
   return new Problem({
     status: response.status,
     detail: `The server answered ${response.status} ${response.statusText}`.trim(),

@@ -46,7 +46,8 @@ const signedIn = createRoute({
     try {
       await context.queryClient.ensureQueryData(whoamiQuery);
     } catch (error) {
-      if (isSignedOut(error)) throw redirect({ to: "/signin", search: { to: safeReturn(location.href) }, replace: true });
+      if (isSignedOut(error))
+        throw redirect({ to: "/signin", search: { to: safeReturn(location.href) }, replace: true });
       throw error;
     }
   },

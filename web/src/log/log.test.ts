@@ -40,29 +40,60 @@ describe("lines", () => {
   });
 
   it("keeps each attempt's stages together, also when chunks come mixed", () => {
-    const l = log(chunk("p1", 0, "init", "a\n"), chunk("p2", 0, "init", "b\n"), chunk("p1", 1, "plan", "c\n"), chunk("p2", 1, "plan", "d\n"));
+    const l = log(
+      chunk("p1", 0, "init", "a\n"),
+      chunk("p2", 0, "init", "b\n"),
+      chunk("p1", 1, "plan", "c\n"),
+      chunk("p2", 1, "plan", "d\n"),
+    );
     expect(l.sections.map((s) => `${s.attempt} ${s.stage}`)).toEqual(["p1 init", "p1 plan", "p2 init", "p2 plan"]);
   });
 
   it("gives it all as text", () => {
-    expect(log(chunk("p1", 0, "init", "a\n"), chunk("p1", 1, "plan", "b\n")).text()).toBe("==> main: plan / init\na\n\n==> main: plan\nb\n");
+    expect(log(chunk("p1", 0, "init", "a\n"), chunk("p1", 1, "plan", "b\n")).text()).toBe(
+      "==> main: plan / init\na\n\n==> main: plan\nb\n",
+    );
   });
 });
 
 describe("folding", () => {
-  const two = () => log(chunk("p1", 0, "init", "a\n"), chunk("p1", 1, "plan", "b\n"), chunk("a1", 0, "apply", "c\n"), chunk("a1", 1, "outputs", "d\n"));
+  const two = () =>
+    log(
+      chunk("p1", 0, "init", "a\n"),
+      chunk("p1", 1, "plan", "b\n"),
+      chunk("a1", 0, "apply", "c\n"),
+      chunk("a1", 1, "outputs", "d\n"),
+    );
   const open = (l: Log, ...args: [Parameters<typeof folded>[1], ReadonlyMap<string, boolean>]) => {
     const f = folded(l.sections, ...args);
     return l.sections.filter((s) => !f.has(s.id)).map((s) => s.stage);
   };
 
   it("folds what is finished and leaves what is going on open", () => {
-    expect(open(two(), [{ id: "p1", ended: true, failed: false }, { id: "a1", ended: false, failed: false }], none)).toEqual(["outputs"]);
+    expect(
+      open(
+        two(),
+        [
+          { id: "p1", ended: true, failed: false },
+          { id: "a1", ended: false, failed: false },
+        ],
+        none,
+      ),
+    ).toEqual(["outputs"]);
   });
 
   it("leaves the stage that failed open", () => {
     const l = log(chunk("p1", 0, "init", "a\n"), chunk("p1", 1, "plan", "b\n"), chunk("p2", 0, "init", "c\n"));
-    expect(open(l, [{ id: "p1", ended: true, failed: true }, { id: "p2", ended: false, failed: false }], none)).toEqual(["plan", "init"]);
+    expect(
+      open(
+        l,
+        [
+          { id: "p1", ended: true, failed: true },
+          { id: "p2", ended: false, failed: false },
+        ],
+        none,
+      ),
+    ).toEqual(["plan", "init"]);
   });
 
   it("obeys the reader", () => {
@@ -72,12 +103,25 @@ describe("folding", () => {
       [ids[0] ?? "", false],
       [ids[3] ?? "", true],
     ]);
-    expect(open(l, [{ id: "p1", ended: true, failed: false }, { id: "a1", ended: false, failed: false }], chosen)).toEqual(["init"]);
+    expect(
+      open(
+        l,
+        [
+          { id: "p1", ended: true, failed: false },
+          { id: "a1", ended: false, failed: false },
+        ],
+        chosen,
+      ),
+    ).toEqual(["init"]);
   });
 });
 
 describe("rows", () => {
-  const l = log(chunk("p1", 0, "init", "a\nb\n"), chunk("p1", 1, "plan", "c\n"), chunk("a1", 0, "apply", "d\nERROR e\n"));
+  const l = log(
+    chunk("p1", 0, "init", "a\nb\n"),
+    chunk("p1", 1, "plan", "c\n"),
+    chunk("a1", 0, "apply", "d\nERROR e\n"),
+  );
   const flat = (r: Rows) =>
     Array.from({ length: r.count }, (_, i) => {
       const row = r.at(i);
@@ -85,7 +129,14 @@ describe("rows", () => {
     });
 
   it("are the heads and the lines of what is open", () => {
-    expect(flat(new Rows(l.sections, new Set([l.sections[0]?.id ?? ""])))).toEqual(["[init-]", "[plan]", "c", "[apply]", "d", "ERROR e"]);
+    expect(flat(new Rows(l.sections, new Set([l.sections[0]?.id ?? ""])))).toEqual([
+      "[init-]",
+      "[plan]",
+      "c",
+      "[apply]",
+      "d",
+      "ERROR e",
+    ]);
   });
 
   it("are only what holds the filter, folded or not", () => {

@@ -109,7 +109,9 @@ export function folded(sections: Section[], attempts: Standing[], chosen: Readon
 }
 
 /** One row of the view. */
-export type Row = { kind: "head"; section: Section; folded: boolean } | { kind: "line"; section: Section; line: number };
+export type Row =
+  | { kind: "head"; section: Section; folded: boolean }
+  | { kind: "line"; section: Section; line: number };
 
 /**
  * The rows of the view without a list of them: a log may have 100,000 lines, and only those on the screen are asked

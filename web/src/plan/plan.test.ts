@@ -3,11 +3,33 @@ import { describe, expect, it } from "vitest";
 import { type Change, ending, forcesReplacement, inOrder, readPlan, sides } from "./plan";
 
 const change = (address: string, cls: string, more: Partial<Change> = {}) =>
-  ({ address, class: cls, mode: "managed", type: "t", name: "n", provider: "p", actions: [], attributes: [], ...more }) as Change;
+  ({
+    address,
+    class: cls,
+    mode: "managed",
+    type: "t",
+    name: "n",
+    provider: "p",
+    actions: [],
+    attributes: [],
+    ...more,
+  }) as Change;
 
-const view = (more: object) => ({ format: 1, destroy: 0, replace: 0, unknown: 0, forget: 0, errored: false, incomplete: false, ...more });
+const view = (more: object) => ({
+  format: 1,
+  destroy: 0,
+  replace: 0,
+  unknown: 0,
+  forget: 0,
+  errored: false,
+  incomplete: false,
+  ...more,
+});
 const plan = (...views: object[]) =>
-  readPlan({ plan_digest: "sha256:x", components: views.map((v, i) => ({ name: `c${i}`, digest: "sha256:y", view: v })) });
+  readPlan({
+    plan_digest: "sha256:x",
+    components: views.map((v, i) => ({ name: `c${i}`, digest: "sha256:y", view: v })),
+  });
 
 describe("order", () => {
   it("puts what ends objects first, and what nobody knows before everything", () => {
@@ -30,7 +52,11 @@ describe("what a plan ends", () => {
   it("counts replacements as destroyed and sums over components", () => {
     const e = ending(
       plan(
-        view({ destroy: 1, replace: 1, changes: [change("a", "replace"), change("b", "delete"), change("c", "create")] }),
+        view({
+          destroy: 1,
+          replace: 1,
+          changes: [change("a", "replace"), change("b", "delete"), change("c", "create")],
+        }),
         view({ destroy: 1, forget: 1, changes: [change("d", "delete"), change("e", "forget")] }),
       ),
     );
@@ -39,7 +65,10 @@ describe("what a plan ends", () => {
   });
 
   it("says how many it cannot name", () => {
-    expect(ending(plan(view({ destroy: 9, changes: [change("a", "delete")] })))).toMatchObject({ destroys: 9, unnamed: 8 });
+    expect(ending(plan(view({ destroy: 9, changes: [change("a", "delete")] })))).toMatchObject({
+      destroys: 9,
+      unnamed: 8,
+    });
   });
 
   it.each([
@@ -53,7 +82,11 @@ describe("what a plan ends", () => {
   });
 
   it("takes an action that nobody understands for destroying", () => {
-    expect(ending(plan(view({ unknown: 1, changes: [change("a", "unknown")] })))).toMatchObject({ destroys: 1, unknown: 1, unnamed: 0 });
+    expect(ending(plan(view({ unknown: 1, changes: [change("a", "unknown")] })))).toMatchObject({
+      destroys: 1,
+      unknown: 1,
+      unnamed: 0,
+    });
   });
 });
 
@@ -64,8 +97,14 @@ describe("attributes", () => {
   });
 
   it("marks what is unknown, absent, and of several lines", () => {
-    expect(sides({ path: "id", before: '"a"', unknown: true }).after).toEqual({ kind: "unknown", text: "known after apply" });
-    expect(sides({ path: "n", after: "3" })).toEqual({ before: { kind: "none", text: "none" }, after: { kind: "value", text: "3" } });
+    expect(sides({ path: "id", before: '"a"', unknown: true }).after).toEqual({
+      kind: "unknown",
+      text: "known after apply",
+    });
+    expect(sides({ path: "n", after: "3" })).toEqual({
+      before: { kind: "none", text: "none" },
+      after: { kind: "value", text: "3" },
+    });
     expect(sides({ path: "n", before: "null", after: '"a\\nb"' })).toEqual({
       before: { kind: "value", text: "null" },
       after: { kind: "text", text: "a\nb" },
@@ -74,13 +113,9 @@ describe("attributes", () => {
 
   it("knows which attribute forces a replacement", () => {
     const c = change("a", "replace", { replace_paths: ["triggers_replace", "tags"] });
-    expect(["triggers_replace", "triggers_replace[0]", "tags.x", "tagsy", "input"].map((p) => forcesReplacement(c, p))).toEqual([
-      true,
-      true,
-      true,
-      false,
-      false,
-    ]);
+    expect(
+      ["triggers_replace", "triggers_replace[0]", "tags.x", "tagsy", "input"].map((p) => forcesReplacement(c, p)),
+    ).toEqual([true, true, true, false, false]);
   });
 });
 

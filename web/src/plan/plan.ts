@@ -153,7 +153,15 @@ export type Ending = {
 };
 
 export function ending(planned: Planned[]): Ending {
-  const e: Ending = { destroys: 0, replaced: 0, unknown: 0, forgotten: 0, named: [], unnamed: 0, uncertain: planned.length === 0 };
+  const e: Ending = {
+    destroys: 0,
+    replaced: 0,
+    unknown: 0,
+    forgotten: 0,
+    named: [],
+    unnamed: 0,
+    uncertain: planned.length === 0,
+  };
   for (const { component, view } of planned) {
     if (!view) {
       e.uncertain = true;
@@ -173,9 +181,7 @@ export function ending(planned: Planned[]): Ending {
 
 /** Whether a change of this attribute is why the object is replaced. */
 export function forcesReplacement(change: Change, path: string): boolean {
-  return (change.replace_paths ?? []).some(
-    (p) => p === path || path.startsWith(`${p}.`) || path.startsWith(`${p}[`),
-  );
+  return (change.replace_paths ?? []).some((p) => p === path || path.startsWith(`${p}.`) || path.startsWith(`${p}[`));
 }
 
 /** One side of an attribute, in the words it is shown with. */

@@ -44,25 +44,31 @@ export function ProductionBadge({ production }: { production: boolean }) {
 
 export const kinds: Record<RunListed["kind"], string> = { deploy: "Deploy", destroy: "Destroy", preview: "Preview" };
 
-/** What is destroyed in all: replaced objects are destroyed too. */
-export function destroys(c: Pick<Counts, "destroy" | "replace">): number {
-  return c.destroy + c.replace;
+/** Counts as words, in two parts: what ends objects, then the rest: "1 to destroy, 2 to replace" and "3 to add". */
+export function countsTexts(c: Counts): { ends: string; rest: string } {
+  const say = (of: [number, string][]) =>
+    of
+      .filter(([n]) => n > 0)
+      .map(([n, what]) => `${n.toLocaleString("en")} ${what}`)
+      .join(", ");
+  return {
+    ends: say([
+      [c.destroy, "to destroy"],
+      [c.replace, "to replace"],
+    ]),
+    rest: say([
+      [c.forget, "to forget"],
+      [c.change, "to change"],
+      [c.add, "to add"],
+      [c.import, "to import"],
+      [c.move, "to move"],
+      [c.outputs, c.outputs === 1 ? "output" : "outputs"],
+    ]),
+  };
 }
 
-/** Counts as words, destroys first: "2 destroy, 1 replace, 3 add". */
+/** All of it as one text; empty where nothing would change. */
 export function countsText(c: Counts): string {
-  const of: [number, string][] = [
-    [c.destroy, "to destroy"],
-    [c.replace, "to replace"],
-    [c.forget, "to forget"],
-    [c.change, "to change"],
-    [c.add, "to add"],
-    [c.import, "to import"],
-    [c.move, "to move"],
-    [c.outputs, c.outputs === 1 ? "output" : "outputs"],
-  ];
-  return of
-    .filter(([n]) => n > 0)
-    .map(([n, what]) => `${n.toLocaleString("en")} ${what}`)
-    .join(", ");
+  const { ends, rest } = countsTexts(c);
+  return [ends, rest].filter(Boolean).join(", ");
 }

@@ -3,7 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { runs } from "../api/client";
 import type { RunListed } from "../api/words";
-import { countsText, destroys, isLive, kinds, ProductionBadge, RiskBadge, StatusBadge, statuses } from "../run/words";
+import { countsTexts, isLive, kinds, ProductionBadge, RiskBadge, StatusBadge, statuses } from "../run/words";
 import { Badge } from "../ui/badge";
 import { ChoiceFilter, TextFilter } from "../ui/filter";
 import { Empty, Loading, Page } from "../ui/page";
@@ -35,7 +35,9 @@ const columns: Column<RunListed>[] = [
           <Text limit={128}>{r.stack}</Text>
         </Link>
         <span className={ui.row}>
-          {r.kind === "deploy" ? null : <Badge tone={r.kind === "destroy" ? "red" : "grey"}>{kinds[r.kind] ?? r.kind}</Badge>}
+          {r.kind === "deploy" ? null : (
+            <Badge tone={r.kind === "destroy" ? "red" : "grey"}>{kinds[r.kind] ?? r.kind}</Badge>
+          )}
           <ProductionBadge production={r.production} />
         </span>
         <code className="dim small">{r.id}</code>
@@ -73,16 +75,23 @@ const columns: Column<RunListed>[] = [
 
 function PlanCell({ run }: { run: RunListed }) {
   if (run.risk === "") return <span className="dim">not planned{isLive(run.status) ? " yet" : ""}</span>;
-  const text = countsText(run.totals);
-  if (!text) return <span className="dim">no change</span>;
-  return destroys(run.totals) > 0 ? <strong className={css.destroys}>{text}</strong> : <span>{text}</span>;
+  const { ends, rest } = countsTexts(run.totals);
+  if (!ends && !rest) return <span className="dim">no change</span>;
+  return (
+    <>
+      {ends && <strong className={css.destroys}>{ends}</strong>}
+      {ends && rest && ", "}
+      {rest}
+    </>
+  );
 }
 
 /** The runs of the organization, newest first. */
 export function RunsPage() {
   const search = useSearch({ from: "/signed-in/runs" });
   const navigate = useNavigate({ from: "/runs" });
-  const set = (change: Partial<typeof search>) => navigate({ search: (s) => ({ ...s, ...change, cursor: undefined }), replace: true });
+  const set = (change: Partial<typeof search>) =>
+    navigate({ search: (s) => ({ ...s, ...change, cursor: undefined }), replace: true });
   const filtered = Boolean(search.q || search.status || search.stack);
   const list = useQuery({
     queryKey: ["runs", search],
@@ -94,18 +103,34 @@ export function RunsPage() {
   return (
     <Page title="Runs">
       <div className={ui.filters} role="search" aria-label="Runs">
-        <TextFilter first label="Stack or run" value={search.q ?? ""} placeholder="A part of its name or id" onChange={(q) => set({ q })} />
+        <TextFilter
+          first
+          label="Stack or run"
+          value={search.q ?? ""}
+          placeholder="A part of its name or id"
+          onChange={(q) => set({ q })}
+        />
         <ChoiceFilter
           label="Status"
           value={search.status ?? ""}
-          options={known ? groups : [...groups, [search.status ?? "", statuses[search.status as RunListed["status"]]?.label ?? search.status ?? ""]]}
+          options={
+            known
+              ? groups
+              : [
+                  ...groups,
+                  [search.status ?? "", statuses[search.status as RunListed["status"]]?.label ?? search.status ?? ""],
+                ]
+          }
           onChange={(status) => set({ status })}
         />
       </div>
       {search.stack && (
         <div className={ui.row}>
           <span>
-            Only of the stack <strong><Text>{search.stack}</Text></strong>
+            Only of the stack{" "}
+            <strong>
+              <Text>{search.stack}</Text>
+            </strong>
           </span>
           <Button variant="default" size="xs" onClick={() => set({ stack: undefined })}>
             Show all stacks
@@ -114,7 +139,12 @@ export function RunsPage() {
       )}
       {list.error && <ProblemBox error={list.error} again={() => list.refetch()} />}
       {list.isPending && !list.error && <Loading what="runs" />}
-      {list.data?.items.length === 0 && (filtered || search.cursor ? <NothingFound clear={() => set({ q: undefined, status: undefined, stack: undefined })} /> : <FirstRun />)}
+      {list.data?.items.length === 0 &&
+        (filtered || search.cursor ? (
+          <NothingFound clear={() => set({ q: undefined, status: undefined, stack: undefined })} />
+        ) : (
+          <FirstRun />
+        ))}
       {list.data && list.data.items.length > 0 && (
         <>
           <Table label="Runs" columns={columns} items={list.data.items} id={(r) => r.id} />
@@ -140,7 +170,9 @@ function NothingFound({ clear }: { clear: () => void }) {
 function FirstRun() {
   return (
     <Empty title="No runs yet">
-      <p className="dim">A run plans a folder of .tf files, waits for approval and applies exactly that plan. Start one from a terminal:</p>
+      <p className="dim">
+        A run plans a folder of .tf files, waits for approval and applies exactly that plan. Start one from a terminal:
+      </p>
       <pre>
         <code>
           holdfast login {location.origin}

@@ -58,8 +58,8 @@ function WithLink({ code, other }: { code: string; other: () => void }) {
       {refused ? (
         <Notice tone="blue" title="A new link">
           <p>
-            A link works once and for a limited time. Ask an administrator of your organization for a new one, or sign in
-            with a personal token. On the server itself, a restart prints a link as long as nobody has signed in yet.
+            A link works once and for a limited time. Ask an administrator of your organization for a new one, or sign
+            in with a personal token. On the server itself, a restart prints a link as long as nobody has signed in yet.
           </p>
         </Notice>
       ) : (

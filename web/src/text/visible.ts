@@ -35,8 +35,12 @@ const named: Record<number, [string, string]> = {
 // C0, DEL and C1; soft hyphen; Arabic letter mark; Hangul and Khmer fillers; zero-width and bidi characters;
 // line and paragraph separators; word joiner to the deprecated formats; byte order mark; interlinear marks;
 // lone surrogates; tags. The joiners 200C and 200D are letters of some scripts, so they count only after ASCII.
+// biome-ignore-start lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore-start lint/suspicious/noMisleadingCharacterClass: each stands for itself
 const hidden =
   /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udc7f]|(?<=[\u0000-\u007f]|^)[\u200c\u200d]/g;
+// biome-ignore-end lint/suspicious/noControlCharactersInRegex: see above
+// biome-ignore-end lint/suspicious/noMisleadingCharacterClass: see above
 
 function mark(c: string): Piece {
   const point = c.codePointAt(0) ?? 0;

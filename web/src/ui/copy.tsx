@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { useEffect, useState } from "react";
-import css from "./ui.module.css";
 import { Text } from "./text";
+import css from "./ui.module.css";
 
 /** Puts text on the clipboard; false where the browser refuses (no secure context, no permission). */
 export async function copyText(text: string): Promise<boolean> {

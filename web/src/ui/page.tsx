@@ -4,7 +4,17 @@ import { plain } from "../text/visible";
 import css from "./ui.module.css";
 
 /** A page: its title in the tab, its heading, what can be done at the top. */
-export function Page({ title, head, actions, children }: { title: string; head?: ReactNode; actions?: ReactNode; children: ReactNode }) {
+export function Page({
+  title,
+  head,
+  actions,
+  children,
+}: {
+  title: string;
+  head?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+}) {
   useEffect(() => {
     document.title = `${plain(title)} · Holdfast`;
   }, [title]);
@@ -22,7 +32,17 @@ export function Page({ title, head, actions, children }: { title: string; head?:
 }
 
 /** A box with a heading. */
-export function Panel({ title, actions, children, flush }: { title: ReactNode; actions?: ReactNode; children: ReactNode; flush?: boolean }) {
+export function Panel({
+  title,
+  actions,
+  children,
+  flush,
+}: {
+  title: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+  flush?: boolean;
+}) {
   return (
     <section className={css.panel}>
       <div className={css.panelHead}>

@@ -13,7 +13,17 @@ declare module "@tanstack/history" {
  * Turns the pages of a list by cursor. A cursor only leads on, so the way back is the browser's own; an address that
  * was opened in the middle of a list offers its start instead.
  */
-export function Pager({ next, cursor, back = "Newer", on = "Older" }: { next: string; cursor: string; back?: string; on?: string }) {
+export function Pager({
+  next,
+  cursor,
+  back = "Newer",
+  on = "Older",
+}: {
+  next: string;
+  cursor: string;
+  back?: string;
+  on?: string;
+}) {
   const navigate = useNavigate();
   const router = useRouter();
   const turned = useRouterState({ select: (s) => s.location.state.turned ?? 0 });
