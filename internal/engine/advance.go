@@ -395,7 +395,11 @@ func (e *Engine) endComponent(ctx context.Context, tx Tx, r *run.Run, c *run.Com
 	if how.keepHold || c.StateID == "" {
 		return nil
 	}
-	return e.endHold(ctx, tx, c.StateID, r.ID)
+	// A state that is gone holds nothing.
+	if err := e.endHold(ctx, tx, c.StateID, r.ID); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return nil
 }
 
 // endEvent tells how a run has ended.

@@ -106,10 +106,7 @@ func (e *Engine) Reject(ctx context.Context, actor access.Actor, runID, reason s
 // moved says what of the run's plan is not as it was planned, and approved where somebody did; "" where all is.
 func (e *Engine) moved(ctx context.Context, tx Tx, r *run.Run) (string, error) {
 	digest, err := run.PlanDigest(*r)
-	if err != nil {
-		return "", err
-	}
-	if digest != r.PlanDigest {
+	if err != nil || digest != r.PlanDigest { // what cannot be read is not what was planned either
 		return "the stored plan, sources, inputs or provider lock file were changed", nil
 	}
 	if r.Approval.Status == run.ApprovalGiven && r.Approval.Digest != digest {

@@ -201,5 +201,8 @@ func (e *Engine) disarm(ctx context.Context, tx Tx, a run.Attempt) error {
 	if err := tx.EndTokens(ctx, "", a.ID, e.now()); err != nil && !fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("end the token of attempt %s: %w", a.ID, err)
 	}
-	return e.releaseAttemptLock(ctx, tx, a)
+	if err := e.releaseAttemptLock(ctx, tx, a); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return nil
 }
