@@ -5,7 +5,6 @@ import (
 	"database/sql"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 	"github.com/riverqueue/river/riverdriver"
 
 	"holdfast.dev/holdfast/internal/store/db"
@@ -37,10 +36,10 @@ type Dialect struct {
 
 	// DB answers Ready and takes the migrations.
 	DB *sql.DB
-	// Goose is the migrations' name for the database. Locker keeps two servers from migrating at once, and makes
-	// what the migrations take for granted; nil where a failed migration is simply tried again.
-	Goose  goose.Dialect
-	Locker lock.SessionLocker
+	// Goose is the migrations' name for the database.
+	Goose goose.Dialect
+	// Alone runs fn, which migrates, while no other server does. It may run fn again.
+	Alone func(ctx context.Context, fn func(context.Context) error) error
 	// Schema describes the tables as they are in the database.
 	Schema func(ctx context.Context) ([]Table, error)
 

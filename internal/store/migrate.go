@@ -19,24 +19,24 @@ func newProvider(d Dialect) (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
-	if d.Locker != nil {
-		options = append(options, goose.WithSessionLocker(d.Locker))
-	}
-	return goose.NewProvider(d.Goose, d.DB, dir, options...)
+	return goose.NewProvider(d.Goose, d.DB, dir, goose.WithDisableGlobalRegistry(true))
 }
 
 // migrate brings the schema up to date.
 func (s *Store) migrate(ctx context.Context) error {
-	_, err := s.schema.Up(ctx)
-	if err != nil && s.d.Locker == nil {
-		// Another process may have been quicker. Then there is nothing left to do.
-		_, err = s.schema.Up(ctx)
-	}
+	err := s.Alone(ctx, func(ctx context.Context) error {
+		_, err := s.schema.Up(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	return s.current(ctx)
+}
+
+// Alone runs fn while no other server is in it. It is for changes of the database's tables, and may run fn again.
+func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
+	return s.d.Alone(ctx, fn)
 }
 
 // current is nil when the schema is the one this program was built with. One of a newer Holdfast is refused: this

@@ -3,7 +3,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
 
 	"holdfast.dev/holdfast/internal/store"
@@ -23,9 +21,6 @@ type Options struct {
 	URL    string // postgres://…, with pgx's parameters; pool_max_conns defaults to 16
 	Logger *slog.Logger
 }
-
-// migrationLock is the advisory lock that a server holds while it migrates.
-const migrationLock = 0x686f6c6466617374 // "holdfast"
 
 // Open connects to the database and brings its schema up to date.
 func Open(ctx context.Context, o Options) (*store.Store, error) {
@@ -59,10 +54,6 @@ func open(ctx context.Context, o Options) (store.Dialect, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock))
-	if err != nil {
-		return store.Dialect{}, err
-	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return store.Dialect{}, err
@@ -77,7 +68,7 @@ func open(ctx context.Context, o Options) (store.Dialect, error) {
 		Listen: func(ctx context.Context, signal func(string), lost func()) {
 			(&listener{config: config.ConnConfig.Copy(), log: o.Logger, signal: signal, lost: lost}).run(ctx)
 		},
-		DB: db, Goose: goose.DialectPostgres, Locker: preparing{locker},
+		DB: db, Goose: goose.DialectPostgres, Alone: p.alone,
 		Schema: func(ctx context.Context) ([]store.Table, error) { return schema(ctx, db) },
 		Queue:  riverdatabasesql.NewWithPgxListener(db, pool),
 		Close: func() error {
@@ -86,15 +77,4 @@ func open(ctx context.Context, o Options) (store.Dialect, error) {
 			return err
 		},
 	}, nil
-}
-
-// preparing makes the collation that the migrations name, once it has the lock. SQLite has one of that name.
-type preparing struct{ lock.SessionLocker }
-
-func (p preparing) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	if err := p.SessionLocker.SessionLock(ctx, conn); err != nil {
-		return err
-	}
-	_, err := conn.ExecContext(ctx, `CREATE COLLATION IF NOT EXISTS "binary" FROM "C"`)
-	return err
 }

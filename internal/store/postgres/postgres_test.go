@@ -25,15 +25,20 @@ func openURL(t testing.TB, url string) *store.Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
-	migrated := &pgtest.Template{Prepare: func(ctx context.Context, url string) error {
+// migrated gives each test a store of its own.
+func migrated() storetest.Open {
+	template := &pgtest.Template{Prepare: func(ctx context.Context, url string) error {
 		s, err := postgres.Open(ctx, postgres.Options{URL: url, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return err
 		}
 		return s.Close()
 	}}
-	storetest.Run(t, func(t testing.TB) *store.Store { return openURL(t, migrated.New(t)) })
+	return func(t testing.TB) *store.Store { return openURL(t, template.New(t)) }
 }
+
+func TestStore(t *testing.T) { storetest.Run(t, migrated()) }
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, migrated()) }
 
 func TestSchemaIsTheOneOnRecord(t *testing.T) { storetest.Schema(t, openURL(t, pgtest.New(t))) }

@@ -6,13 +6,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite"
 
 	"holdfast.dev/holdfast/internal/store"
 )
@@ -33,14 +34,11 @@ func Open(ctx context.Context, path string) (*store.Store, error) {
 }
 
 func open(ctx context.Context, path string) (d store.Dialect, err error) {
-	// SQLite would make the file by the umask; its journal takes the mode from it.
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	if err := makeFile(path); err != nil {
 		return d, err
 	}
-	if err := file.Close(); err != nil {
-		return d, err
-	}
+	// As durable as fsync, at half the wait: it leaves out the file's timestamps. Where there is none, fsync stays.
+	_, _ = sqlite.Fdatasync(true)
 	var dbs []*sql.DB
 	closeAll := func() error {
 		var errs []error
@@ -90,11 +88,33 @@ func open(ctx context.Context, path string) (d store.Dialect, err error) {
 	}
 	return store.Dialect{
 		View: p.view, Update: g.update, Classify: classify,
-		DB: side, Goose: goose.DialectSQLite3,
+		DB: side, Goose: goose.DialectSQLite3, Alone: again,
 		Schema: func(ctx context.Context) ([]store.Table, error) { return schema(ctx, side) },
 		Queue:  riversqlite.New(jobs),
 		Close:  func() error { return errors.Join(p.close(), g.close(), closeAll()) },
 	}, nil
+}
+
+// again runs fn once more where it fails: another process may have been quicker, and then nothing is left to do.
+func again(ctx context.Context, fn func(context.Context) error) error {
+	if fn(ctx) == nil {
+		return nil
+	}
+	return fn(ctx)
+}
+
+// makeFile makes an empty database that only its owner can read. SQLite would go by the umask, and gives its journal
+// the mode of the database. A file that is there is not opened: to close it would free the locks that another
+// connection of this process has on it.
+func makeFile(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 func dsn(path string, more ...string) string {

@@ -51,3 +51,5 @@ func TestFileIsTheOwnersOnly(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, open) }
