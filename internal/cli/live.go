@@ -16,27 +16,39 @@ type live struct {
 	s    *screen
 	now  func() time.Time
 	run  api.Run
-	has  bool              // run is there
-	said map[string]string // component -> what was last said of it, where lines are not written over
+	has  bool                 // run is there
+	said map[string]string    // component -> what was last said of it, where lines are not written over
+	idle map[string]time.Time // component -> since when it waits for an agent, as seen from here
 
 	drawn  int  // lines on the terminal that the next drawing writes over
 	paused bool // while a question is open
 }
 
 func newLive(s *screen, now func() time.Time) *live {
-	return &live{s: s, now: now, said: map[string]string{}}
+	return &live{s: s, now: now, said: map[string]string{}, idle: map[string]time.Time{}}
 }
 
 // update takes the run as it is now.
 func (l *live) update(r api.Run) {
 	l.run, l.has = r, true
+	for _, c := range r.Components {
+		if !l.waits(c) {
+			delete(l.idle, c.Name)
+		} else if _, since := l.idle[c.Name]; !since {
+			l.idle[c.Name] = l.now()
+		}
+	}
+	l.tick()
+}
+
+// tick brings what is shown up to date.
+func (l *live) tick() {
 	if l.s.terminal() {
 		l.draw()
 		return
 	}
-	for _, c := range r.Components {
-		doing := l.doing(c)
-		if doing != "" && l.said[c.Name] != doing {
+	for _, c := range l.run.Components {
+		if doing := l.doing(c); doing != "" && l.said[c.Name] != doing {
 			l.said[c.Name] = doing
 			l.s.print("%s: %s\n", c.Name, doing)
 		}
@@ -68,9 +80,6 @@ func (l *live) pause() { l.erase(); l.paused = true }
 
 func (l *live) resume() { l.paused = false; l.draw() }
 
-// tick brings the elapsed times up to date.
-func (l *live) tick() { l.draw() }
-
 func (l *live) erase() {
 	if l.drawn > 0 {
 		// To the first of the lines, then clear to the end of the screen.
@@ -96,30 +105,46 @@ func (l *live) draw() {
 	}
 }
 
+// patientFor is how long a component may wait for an agent before that is worth a word.
+const patientFor = 3 * time.Second
+
+// waits reports whether a component has work that no agent has taken.
+func (l *live) waits(c api.RunComponent) bool {
+	return (c.Status == "planning" || c.Status == "applying") && !l.atWork(c)
+}
+
+func (l *live) atWork(c api.RunComponent) bool {
+	a := attemptOf(l.run, c.Name)
+	return a.AcceptedAt != nil && a.EndedAt == nil
+}
+
 // doing says what a component does.
 func (l *live) doing(c api.RunComponent) string {
-	a := attemptOf(l.run, c.Name)
-	atWork := a.AcceptedAt != nil && a.EndedAt == nil
+	stage := ""
+	if l.atWork(c) {
+		stage = attemptOf(l.run, c.Name).Stage
+	}
+	since, idle := l.idle[c.Name]
 	switch {
 	case l.run.WaitsFor != "" && l.run.Status == "queued":
 		return "waits for run " + l.run.WaitsFor
 	case l.run.Status == "awaiting_approval" && c.Status == "planned":
 		return "planned, waits for approval"
-	case l.run.Status == "cancelling" && atWork:
-		return "stopping " + a.Stage
-	case atWork && a.Stage != "":
-		return c.Status + ": " + a.Stage
-	case !atWork && (c.Status == "planning" || c.Status == "applying"):
+	case idle && l.now().Sub(since) >= patientFor:
 		return c.Status + ": waits for an agent of " + l.run.Account
+	case stage == "":
+		return c.Status
+	case l.run.Status == "cancelling":
+		return "stopping: " + stage
 	}
-	return c.Status
+	return c.Status + ": " + stage
 }
 
 // elapsed is how long the attempt that is at work has been so.
 func (l *live) elapsed(c api.RunComponent) string {
 	since := l.run.CreatedAt
-	if a := attemptOf(l.run, c.Name); a.AcceptedAt != nil && a.EndedAt == nil {
-		since = *a.AcceptedAt
+	if l.atWork(c) {
+		since = *attemptOf(l.run, c.Name).AcceptedAt
 	}
 	return max(l.now().Sub(since), 0).Truncate(time.Second).String()
 }

@@ -99,17 +99,17 @@ func signOf(s *screen, c plan.Class, createFirst bool) (styled, string) {
 		return s.red("-  "), "destroyed"
 	case plan.Replace:
 		if createFirst {
-			return s.red("+/-"), "replaced: made anew, then destroyed"
+			return s.red("+/-"), "replaced: created anew, then destroyed"
 		}
-		return s.red("-/+"), "replaced: destroyed, then made anew"
+		return s.red("-/+"), "replaced: destroyed, then created anew"
 	case plan.Forget:
 		return s.red(".  "), "forgotten: it goes on existing, managed by nobody"
 	case plan.ForgetCreate:
-		return s.red("./+"), "forgotten, and another one made"
+		return s.red("./+"), "forgotten, and another one created"
 	case plan.Update:
 		return s.yellow("~  "), "changed in place"
 	case plan.Create:
-		return s.green("+  "), "made"
+		return s.green("+  "), "created"
 	case plan.Import:
 		return s.cyan("<- "), "imported"
 	case plan.Move:
@@ -219,12 +219,12 @@ func planCounts(c plan.Counts) string {
 	return counted(api.Counts{
 		Add: c.Add, Change: c.Change, Destroy: c.Destroy, Replace: c.Replace, Import: c.Import, Move: c.Move, Forget: c.Forget,
 		Outputs: c.Outputs,
-	}, c.Unknown, words{"to destroy", "to replace", "to forget", "to change", "to make", "to import", "to move", "to change"}) + "."
+	}, c.Unknown, words{"to destroy", "to replace", "to forget", "to change", "to create", "to import", "to move", "to change"}) + "."
 }
 
 // doneCounts says the same of what was applied.
 func doneCounts(c api.Counts) string {
-	return counted(c, 0, words{"destroyed", "replaced", "forgotten", "changed", "made", "imported", "moved", "changed"})
+	return counted(c, 0, words{"destroyed", "replaced", "forgotten", "changed", "created", "imported", "moved", "changed"})
 }
 
 type words struct{ destroy, replace, forget, change, add, imports, move, outputs string }
@@ -277,4 +277,18 @@ func shortCounts(c api.Counts) string {
 		return "outputs"
 	}
 	return strings.Join(parts, " ")
+}
+
+// riskOf says what makes a plan one of high risk.
+func riskOf(r api.Run) string {
+	n := r.Totals.Destroy + r.Totals.Replace
+	switch {
+	case n > 0 && r.Totals.Forget > 0:
+		return ": destroys " + objects(n) + " and forgets " + objects(r.Totals.Forget)
+	case n > 0:
+		return ": destroys " + objects(n)
+	case r.Totals.Forget > 0:
+		return ": forgets " + objects(r.Totals.Forget)
+	}
+	return ""
 }

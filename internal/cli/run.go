@@ -47,14 +47,7 @@ Examples:
 
 // Run starts a run.
 func (cmd *runStartCmd) Run(ctx context.Context, c *call) error {
-	if err := folder(cmd.Dir); err != nil {
-		return err
-	}
-	report, err := checkSource(cmd.Dir)
-	if err != nil {
-		return err
-	}
-	inputs, err := cmd.read(c.Stdin, report.Variables, nil)
+	p, err := c.prepare(ctx, cmd.Dir, cmd.Stack, cmd.inputFlags)
 	if err != nil {
 		return err
 	}
@@ -62,11 +55,7 @@ func (cmd *runStartCmd) Run(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	archive, _, err := packSource(ctx, cmd.Dir)
-	if err != nil {
-		return err
-	}
-	stored, err := uploadSource(ctx, server, archive)
+	stored, err := uploadSource(ctx, server, p.archive)
 	if err != nil {
 		return err
 	}
@@ -76,7 +65,7 @@ func (cmd *runStartCmd) Run(ctx context.Context, c *call) error {
 	}
 	r, err := server.StartRun(ctx, cmd.Stack, api.StartRun{
 		Kind: cmd.Kind, Approval: cmd.Approval, Key: key,
-		Components: []api.StartComponent{{Name: component, Source: stored.ID, Inputs: inputs}},
+		Components: []api.StartComponent{{Name: p.component, Source: stored.ID, StateName: p.state, Inputs: p.inputs}},
 	})
 	if err != nil {
 		return err
@@ -245,6 +234,30 @@ func (cmd *runLogsCmd) Run(ctx context.Context, c *call) error {
 		}
 	}
 	return nil
+}
+
+// lastLines of a log are shown where a run has failed.
+const lastLines = 25
+
+// showLastLog shows the end of the log of a run's last attempt: mostly the tool's own words for what is wrong.
+func showLastLog(ctx context.Context, s *screen, server *client.Client, r api.Run) {
+	if len(r.Attempts) == 0 {
+		return
+	}
+	last := r.Attempts[len(r.Attempts)-1]
+	var text strings.Builder
+	for chunk, err := range server.RunLogs(ctx, r.ID, false, func(a api.Attempt) bool { return a.ID == last.ID }) {
+		if err != nil {
+			return // the run's own message has been or will be shown
+		}
+		text.WriteString(chunk.Text)
+	}
+	all := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+	s.print("\n")
+	for _, line := range all[max(len(all)-lastLines, 0):] {
+		s.print("  %s %s\n", s.dim("|"), lines(line))
+	}
+	s.print("\n")
 }
 
 type runApproveCmd struct {

@@ -97,9 +97,9 @@ func showAttempts(s *screen, attempts []api.Attempt) {
 		if a.AcceptedAt != nil && a.EndedAt != nil {
 			took = duration(a.EndedAt.Sub(*a.AcceptedAt))
 		}
-		rows = append(rows, []any{a.Component, a.Kind, a.Number, a.Status, a.Stage, took, a.Agent, a.Message})
+		rows = append(rows, []any{a.Component, a.Kind, a.Number, a.Status, took, a.Agent, a.Message})
 	}
-	s.grid([]string{"ATTEMPT", "KIND", "NO", "STATUS", "STAGE", "TOOK", "AGENT", "MESSAGE"}, rows)
+	s.grid([]string{"ATTEMPT", "KIND", "NO", "STATUS", "TOOK", "AGENT", "MESSAGE"}, rows)
 }
 
 // approvalText says who approved what, or why nobody had to.
@@ -121,14 +121,16 @@ func approvalText(a api.Approval) string {
 
 // summary ends up and run watch: how the run ended, how long its parts took, where its page is.
 func summary(s *screen, address string, r api.Run) {
-	switch r.Status {
-	case "succeeded":
+	if r.Status == "succeeded" {
 		s.print("%s %s%s\n", s.green("Done."), outcome(r), s.dim(phases(r)))
-	default:
-		s.print("%s %s%s\n", s.status(r.RunListed), r.Message, s.dim(phases(r)))
-		if r.PartialApply {
-			s.print("%s\n", s.red("Something may have been left half-made. Its log says how far it came: holdfast run logs "+r.ID))
-		}
+	} else {
+		s.print("%s %s%s\n", s.red(strings.ToUpper(r.Status[:1])+r.Status[1:]+":"), r.Message, s.dim(phases(r)))
+	}
+	if r.PartialApply {
+		s.print("%s\n", s.red("Something may have been left half-made."))
+	}
+	if r.Status == "failed" {
+		s.print("Its log: holdfast run logs %s\n", r.ID)
 	}
 	s.print("%s\n", s.dim(runURL(address, r.ID)))
 }
@@ -144,7 +146,7 @@ func outcome(r api.Run) string {
 }
 
 func planWords(r api.Run) string {
-	return counted(r.Totals, 0, words{"to destroy", "to replace", "to forget", "to change", "to make", "to import", "to move", "to change"})
+	return counted(r.Totals, 0, words{"to destroy", "to replace", "to forget", "to change", "to create", "to import", "to move", "to change"})
 }
 
 // phases is how long planning, approval and applying took, by the server's clock.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,14 +40,17 @@ func checkSource(dir string) (*source.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range report.Findings { // named from where the person stands
+		report.Findings[i].File = filepath.Join(dir, report.Findings[i].File)
+	}
 	return report, report.Err()
 }
 
 // packSource packs a folder in memory: an archive has at most 32 MiB.
-func packSource(ctx context.Context, dir string) ([]byte, *source.Packed, error) {
+func packSource(ctx context.Context, dir string) ([]byte, error) {
 	var b bytes.Buffer
-	packed, err := source.Pack(ctx, dir, &b, source.Limits{})
-	return b.Bytes(), packed, err
+	_, err := source.Pack(ctx, dir, &b, source.Limits{})
+	return b.Bytes(), err
 }
 
 func uploadSource(ctx context.Context, server *client.Client, archive []byte) (api.Source, error) {
@@ -59,14 +63,10 @@ type inputFlags struct {
 	Inputs string   `placeholder:"FILE" help:"JSON file with an object of values; - for standard input. --input goes before it."`
 }
 
-// read merges the file and the flags over what the stack file has. The values are never repeated in an error: they may be secrets.
-func (f inputFlags) read(stdin io.Reader, declared []source.Variable, from json.RawMessage) (json.RawMessage, error) {
+// read merges file and flags over what the stack file has. No error repeats a value: it may be a secret.
+func (f inputFlags) read(stdin io.Reader, declared []source.Variable, from map[string]json.RawMessage) (json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
-	if len(from) > 0 {
-		if err := json.Unmarshal(from, &values); err != nil {
-			return nil, err
-		}
-	}
+	maps.Copy(values, from)
 	if err := f.readFile(stdin, values); err != nil {
 		return nil, err
 	}
@@ -156,13 +156,4 @@ func inputValue(value, declared string) json.RawMessage {
 	}
 	text, _ := json.Marshal(value) // a string can always be encoded
 	return text
-}
-
-// stackNameOf is the name of a stack without a stack file: that of its folder.
-func stackNameOf(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fault.Wrap(err, fault.Invalid, "no_folder", "The folder %s cannot be found: %v.", dir, err)
-	}
-	return filepath.Base(abs), nil
 }

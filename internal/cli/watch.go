@@ -28,6 +28,7 @@ type watching struct {
 	live   *live
 
 	decide  func(ctx context.Context, r api.Run) error // called once for each plan that waits for approval
+	known   func(e api.Event) bool                     // what is said otherwise; may be nil
 	cancels bool                                       // the first interrupt asks the run to cancel; else it ends the watching
 
 	after    int64 // seq of the last event seen
@@ -125,7 +126,9 @@ func (w *watching) notice(ctx context.Context, n told) error {
 func (w *watching) event(e api.Event) {
 	if e.Seq > w.after {
 		w.after = e.Seq
-		w.live.event(e)
+		if w.known == nil || !w.known(e) {
+			w.live.event(e)
+		}
 	}
 }
 
