@@ -50,7 +50,7 @@ function columns(revoke: ((a: Agent) => void) | null): Column<Agent>[] {
         );
       },
     },
-    { head: "Account", cell: (a) => <Text limit={128}>{a.account}</Text> },
+    { head: "Account", tight: true, cell: (a) => <Text limit={128}>{a.account}</Text> },
     {
       head: "Version",
       cell: (a) => (a.version ? <Text limit={60}>{a.version}</Text> : <span className="dim">unknown</span>),
@@ -97,8 +97,8 @@ export function AgentsPage() {
   const [issuing, setIssuing] = useState(false);
   const [revoking, setRevoking] = useState<Agent | null>(null);
   const list = useQuery({
-    queryKey: ["agents", cursor ?? ""],
-    queryFn: ({ signal }) => agents(cursor ?? "", signal),
+    queryKey: ["agents", cursor],
+    queryFn: ({ signal }) => agents(cursor, signal),
     placeholderData: keepPreviousData,
     refetchInterval: 5000,
   });

@@ -1,89 +1,144 @@
+import createClient, { type Middleware } from "openapi-fetch";
 import { problemOf, unreachable } from "./problem";
-import type * as w from "./words";
+import type { paths } from "./schema";
+import type { List, Run, RunStatus, State } from "./words";
 
-let csrf = ""; // of the session, from whoami; never in storage
-type Query = Record<string, string | number | boolean | undefined>;
+/** The session's own value, from whoami. It proves that a change comes from this page; it is in no storage. */
+let csrf = "";
 
-async function call<T>(
-  method: string,
-  path: string,
-  query: Query = {},
-  body?: unknown,
-  signal?: AbortSignal,
-): Promise<T> {
-  const q = new URLSearchParams();
-  for (const [k, v] of Object.entries(query)) if (v !== undefined && v !== "" && v !== false) q.set(k, String(v));
-  const headers: Record<string, string> = { Accept: "application/json" };
-  if (method !== "GET") headers["X-Holdfast-CSRF"] = csrf;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  const url = q.size ? `${path}?${q}` : path;
-  let response: Response;
-  try {
-    response = await fetch(url, {
-      method,
-      headers,
-      body: body === undefined ? null : JSON.stringify(body),
-      credentials: "same-origin",
-      signal: signal ?? null,
-    });
-  } catch (e) {
-    if (e instanceof DOMException && e.name === "AbortError") throw e;
-    throw unreachable(e);
-  }
-  const text = await response.text();
-  let parsed: unknown = text;
-  try {
-    parsed = text === "" ? undefined : JSON.parse(text);
-  } catch {}
-  if (!response.ok) throw problemOf(response, parsed);
-  return parsed as T;
+const guard: Middleware = {
+  onRequest({ request }) {
+    if (request.method !== "GET" && csrf) request.headers.set("X-Holdfast-CSRF", csrf);
+    return request;
+  },
+  onError({ error }) {
+    return error instanceof DOMException && error.name === "AbortError" ? error : unreachable(error);
+  },
+};
+
+const client = createClient<paths>({
+  baseUrl: location.origin,
+  credentials: "same-origin",
+  headers: { Accept: "application/json" },
+});
+client.use(guard);
+
+type Answer<T> = { data?: T; error?: unknown; response: Response };
+
+/** What the answer holds, or its problem thrown. JSON is asked for, so what could also be a text is none. */
+async function answer<T>(asked: Promise<Answer<T>>): Promise<Exclude<T, string>> {
+  const { data, error, response } = await asked;
+  if (!response.ok) throw problemOf(response, error);
+  return data as Exclude<T, string>;
 }
-const e = encodeURIComponent;
+
+/** How many items a page of a list has. */
+const page = 50;
+/** The most that the server gives of a list at once. */
+const most = 200;
 
 export async function whoami(signal?: AbortSignal) {
-  const who = await call<w.Whoami>("GET", "/api/whoami", {}, undefined, signal);
+  const who = await answer(client.GET("/api/whoami", { signal }));
   csrf = who.csrf_token ?? "";
   return who;
 }
-export const signIn = (body: { token?: string; code?: string }) => call<void>("POST", "/api/session", {}, body);
-export const signOut = () => call<void>("DELETE", "/api/session");
 
-export type RunFilter = { q?: string; status?: string; stack?: string; cursor?: string };
-export const runs = (f: RunFilter, signal?: AbortSignal) =>
-  call<w.List<w.RunListed>>("GET", "/api/runs", { ...f, limit: 50 }, undefined, signal);
-export const run = (id: string, signal?: AbortSignal) =>
-  call<w.Run>("GET", `/api/runs/${e(id)}`, {}, undefined, signal);
-export const runPlan = (id: string, signal?: AbortSignal) =>
-  call<w.RunPlan>("GET", `/api/runs/${e(id)}/plan`, {}, undefined, signal);
-export const runEvents = (id: string, after: number, signal?: AbortSignal) =>
-  call<w.List<w.RunEvent>>("GET", `/api/runs/${e(id)}/events`, { after, limit: 500 }, undefined, signal);
-export const runLogs = (id: string, attempt: string, after: number, signal?: AbortSignal) =>
-  call<w.List<w.LogChunk>>("GET", `/api/runs/${e(id)}/logs`, { attempt, after }, undefined, signal);
-export const eventsAddress = (id: string) => `/api/runs/${e(id)}/events`;
-export const approve = (id: string, digest: string) =>
-  call<w.Run>("POST", `/api/runs/${e(id)}/approve`, {}, { plan_digest: digest });
-export const reject = (id: string, reason: string) => call<w.Run>("POST", `/api/runs/${e(id)}/reject`, {}, { reason });
-export const cancel = (id: string) => call<w.Run>("POST", `/api/runs/${e(id)}/cancel`);
+export function signIn(body: { token?: string; code?: string }) {
+  return answer(client.POST("/api/session", { body }));
+}
+
+export function signOut() {
+  return answer(client.DELETE("/api/session"));
+}
+
+export type RunFilter = { q?: string; status?: RunStatus[]; stack?: string; cursor?: string };
+
+export function runs(query: RunFilter, signal?: AbortSignal) {
+  return answer(client.GET("/api/runs", { params: { query: { ...query, limit: page } }, signal }));
+}
+
+export async function run(id: string, signal?: AbortSignal): Promise<Run> {
+  return answer(client.GET("/api/runs/{id}", { params: { path: { id } }, signal }));
+}
+
+export function runPlan(id: string, signal?: AbortSignal) {
+  return answer(client.GET("/api/runs/{id}/plan", { params: { path: { id } }, signal }));
+}
+
+export function runEvents(id: string, after: number, signal?: AbortSignal) {
+  return answer(
+    client.GET("/api/runs/{id}/events", { params: { path: { id }, query: { after, limit: most } }, signal }),
+  );
+}
+
+/** Where the browser's EventSource finds the run's events. */
+export function eventsAddress(id: string): string {
+  return `/api/runs/${encodeURIComponent(id)}/events`;
+}
+
+/** Chunks of one attempt's log after one's number, -1 for all. The server bounds how many. */
+export function runLogs(id: string, attempt: string, after: number, signal?: AbortSignal) {
+  return answer(client.GET("/api/runs/{id}/logs", { params: { path: { id }, query: { attempt, after } }, signal }));
+}
+
+export function approve(id: string, digest: string) {
+  return answer(client.POST("/api/runs/{id}/approve", { params: { path: { id } }, body: { plan_digest: digest } }));
+}
+
+export function reject(id: string, reason: string) {
+  return answer(client.POST("/api/runs/{id}/reject", { params: { path: { id } }, body: { reason } }));
+}
+
+export function cancel(id: string) {
+  return answer(client.POST("/api/runs/{id}/cancel", { params: { path: { id } } }));
+}
 
 export type StateFilter = { q?: string; locked?: boolean; held?: boolean; cursor?: string };
-export const states = (f: StateFilter, signal?: AbortSignal) =>
-  call<w.List<w.State>>("GET", "/api/tf-states", { ...f, limit: 50 }, undefined, signal);
-export const state = (name: string, signal?: AbortSignal) =>
-  call<w.State>("GET", `/api/tf-states/${e(name)}`, {}, undefined, signal);
-export const stateVersions = (name: string, cursor: string, signal?: AbortSignal) =>
-  call<w.List<w.StateVersion>>("GET", `/api/tf-states/${e(name)}/versions`, { cursor, limit: 25 }, undefined, signal);
-export const contentAddress = (name: string, version: number) =>
-  `/api/tf-states/${e(name)}/versions/${version}/content`;
 
-export const accounts = (signal?: AbortSignal) =>
-  call<w.List<w.Account>>("GET", "/api/accounts", { limit: 500 }, undefined, signal);
-export const agents = (cursor: string, signal?: AbortSignal) =>
-  call<w.List<w.Agent>>("GET", "/api/provisioning/agents", { cursor, limit: 50 }, undefined, signal);
-export const issueAgent = (name: string, accountId: string) =>
-  call<w.IssuedAgent>("POST", "/api/provisioning/agents", {}, { name, accountId });
-export const revokeAgent = (id: string) => call<void>("DELETE", `/api/provisioning/agents/${e(id)}`);
+export function states(query: StateFilter, signal?: AbortSignal): Promise<List<State>> {
+  return answer(client.GET("/api/tf-states", { params: { query: { ...query, limit: page } }, signal }));
+}
+
+export function state(name: string, signal?: AbortSignal): Promise<State> {
+  return answer(client.GET("/api/tf-states/{name}", { params: { path: { name } }, signal }));
+}
+
+export function stateVersions(name: string, cursor: string | undefined, signal?: AbortSignal) {
+  return answer(
+    client.GET("/api/tf-states/{name}/versions", {
+      params: { path: { name }, query: { cursor, limit: page } },
+      signal,
+    }),
+  );
+}
+
+/** Where a version's document is downloaded from, with the session. */
+export function contentAddress(name: string, version: number): string {
+  return `/api/tf-states/${encodeURIComponent(name)}/versions/${version}/content`;
+}
+
+export function accounts(signal?: AbortSignal) {
+  return answer(client.GET("/api/accounts", { params: { query: { limit: most } }, signal }));
+}
+
+export function agents(cursor: string | undefined, signal?: AbortSignal) {
+  return answer(client.GET("/api/provisioning/agents", { params: { query: { cursor, limit: page } }, signal }));
+}
+
+export function issueAgent(name: string, accountId: string) {
+  return answer(client.POST("/api/provisioning/agents", { body: { name, accountId } }));
+}
+
+export function revokeAgent(id: string) {
+  return answer(client.DELETE("/api/provisioning/agents/{id}", { params: { path: { id } } }));
+}
 
 export type AuditFilter = { action?: string; actor?: string; object?: string; cursor?: string };
-export const audit = (f: AuditFilter, signal?: AbortSignal) =>
-  call<w.List<w.AuditRecord>>("GET", "/api/audit", { ...f, limit: 50 }, undefined, signal);
-export const verifyAudit = (anchor: string) => call<w.AuditVerified>("GET", "/api/audit/verify", { anchor });
+
+export function audit(query: AuditFilter, signal?: AbortSignal) {
+  return answer(client.GET("/api/audit", { params: { query: { ...query, limit: page } }, signal }));
+}
+
+export function verifyAudit(anchor: string) {
+  return answer(client.GET("/api/audit/verify", { params: { query: { anchor: anchor || undefined } } }));
+}

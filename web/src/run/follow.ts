@@ -2,8 +2,8 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { eventsAddress } from "../api/client";
 
-/** Names of the stream's events: "run" says that the run changed, the others carry or announce something new. */
-const names = ["message", "event", "run", "log"];
+/** Names of the stream's events: a line of the history has none, "run" says that the run itself changed. */
+const names = ["message", "run"];
 
 /**
  * Follows the run's event stream while it is live, and has what changed read again. The stream is only a signal: what

@@ -19,8 +19,6 @@ export const planQuery = (id: string, digest: string) =>
     staleTime: 60_000,
   });
 
-const eventsPage = 500;
-
 /** The history of a run so far; reading it again asks only for what is new. */
 export const eventsQuery = (id: string, live: boolean) =>
   queryOptions({
@@ -32,7 +30,7 @@ export const eventsQuery = (id: string, live: boolean) =>
         const last = all.at(-1)?.seq ?? 0;
         const fresh = page.items.filter((e) => e.seq > last);
         all = [...all, ...fresh];
-        if (fresh.length === 0 || page.items.length < eventsPage) return all;
+        if (fresh.length === 0 || page.next === "") return all;
       }
     },
     refetchInterval: live ? 5000 : false,

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { runs } from "../api/client";
-import type { RunListed } from "../api/words";
+import type { RunListed, RunStatus } from "../api/words";
 import { countsTexts, isLive, kinds, ProductionBadge, RiskBadge, StatusBadge, statuses } from "../run/words";
 import { Badge } from "../ui/badge";
 import { ChoiceFilter, TextFilter } from "../ui/filter";
@@ -15,7 +15,7 @@ import ui from "../ui/ui.module.css";
 import { Took, When } from "../ui/when";
 import css from "./runs.module.css";
 
-// The server takes one status or several with commas; these groups are what people look for.
+// What people look for. In the address several statuses stand with commas.
 const groups: [string, string][] = [
   ["", "All"],
   ["awaiting_approval", "Awaiting approval"],
@@ -86,6 +86,12 @@ function PlanCell({ run }: { run: RunListed }) {
   );
 }
 
+/** The statuses that an address names; what is none is left out. */
+function statusesOf(text: string | undefined): RunStatus[] | undefined {
+  const known = text?.split(",").filter((s): s is RunStatus => s in statuses);
+  return known?.length ? known : undefined;
+}
+
 /** The runs of the organization, newest first. */
 export function RunsPage() {
   const search = useSearch({ from: "/signed-in/runs" });
@@ -95,7 +101,7 @@ export function RunsPage() {
   const filtered = Boolean(search.q || search.status || search.stack);
   const list = useQuery({
     queryKey: ["runs", search],
-    queryFn: ({ signal }) => runs(search, signal),
+    queryFn: ({ signal }) => runs({ ...search, status: statusesOf(search.status) }, signal),
     placeholderData: keepPreviousData,
     refetchInterval: 5000,
   });

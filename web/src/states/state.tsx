@@ -263,8 +263,8 @@ function Versions({ name }: { name: string }) {
   const { cursor } = useSearch({ from: "/signed-in/states/$state" });
   const mayRead = useMay("tf_state:read");
   const list = useQuery({
-    queryKey: ["state", name, "versions", cursor ?? ""],
-    queryFn: ({ signal }) => stateVersions(name, cursor ?? "", signal),
+    queryKey: ["state", name, "versions", cursor],
+    queryFn: ({ signal }) => stateVersions(name, cursor, signal),
     placeholderData: keepPreviousData,
     refetchInterval: cursor ? false : 10_000,
   });
