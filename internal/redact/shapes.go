@@ -11,7 +11,7 @@ import (
 // ids, ARNs, hashes and references to variables stay. It is a second line of defence behind a Remover, and guesses.
 //
 // It works by line and holds one, so it belongs behind a LineCutter. Close it to get a last line out. Not for
-// concurrent use. Source of the list: reference/provisioning-agent.txt 4.
+// concurrent use. Rule: logs, provisioning agent 4.
 type Shapes struct {
 	out   io.Writer
 	line  []byte

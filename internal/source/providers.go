@@ -9,7 +9,7 @@ import (
 )
 
 // signIn lists, by provider type, the arguments that decide who a template acts as. That is the agent's to decide, so any
-// value is refused, an empty one too. Source: reference/provisioning-agent.txt 3.1, 3.1.1, 3.1.2.
+// value is refused, an empty one too. Rule: provisioning agent 3.1, 3.1.1, 3.1.2.
 var signIn = map[string][]string{
 	"aws": {
 		"profile", "assume_role", "assume_role_with_web_identity", "access_key", "secret_key", "token",

@@ -11,7 +11,7 @@ import (
 
 // identity lists what a command may see of the worker's own environment: where it runs and who it is in a cloud, by
 // reference, never a key. Everything in a command's environment can be read by the configuration it runs.
-// Source: reference/provisioning-agent.txt 2.1.
+// Rule: the environment of a command, provisioning agent 2.1.
 var identity = [...]string{
 	"TZ",
 	"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE",
