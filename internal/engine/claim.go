@@ -41,7 +41,7 @@ func (e *Engine) Claim(ctx context.Context, actor access.Actor, in Claim) (offer
 	signals, stop := e.store.Subscribe(tasksTopic(actor.Account))
 	defer stop()
 	if err := e.admitClaim(ctx, actor, in.Draining); err != nil || in.Draining {
-		return offer, false, err
+		return offer, false, unlessGone(ctx, err)
 	}
 	wait, cancel := context.WithTimeout(ctx, min(in.Wait, MaxClaimWait))
 	defer cancel()
@@ -54,7 +54,7 @@ func (e *Engine) Claim(ctx context.Context, actor access.Actor, in Claim) (offer
 			return Offer{}, false, e.returnOffer(back, offer.Attempt, "the agent went away while it was offered")
 		}
 		if ok || err != nil {
-			return offer, ok, err
+			return offer, ok, unlessGone(ctx, err)
 		}
 		select {
 		case <-signals:
@@ -62,6 +62,15 @@ func (e *Engine) Claim(ctx context.Context, actor access.Actor, in Claim) (offer
 			return Offer{}, false, nil
 		}
 	}
+}
+
+// unlessGone is err, or nil where it may only say that the agent has gone away. If it was offered something in that
+// moment, the offer goes back by itself.
+func unlessGone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // admitClaim refuses an agent that may not work now, and notes that it was seen.
