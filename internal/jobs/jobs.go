@@ -76,7 +76,8 @@ func New(ctx context.Context, o Options) (*Jobs, error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker[sweep]{do: o.Sweeper.Sweep, within: sweepWithin, every: o.SweepEvery})
 	river.AddWorker(workers, &worker[housekeep]{do: o.Housekeeper.Housekeep, within: housekeepWithin, every: o.HousekeepEvery})
-	client, err := river.NewClient(o.Database.Queue(), &river.Config{
+	queue := o.Database.Queue()
+	client, err := river.NewClient(queue, &river.Config{
 		// A queue of its own with one worker each: a server does one sweep at a time, and never waits with it for
 		// the housekeeping.
 		Queues:  map[string]river.QueueConfig{sweep{}.Kind(): {MaxWorkers: 1}, housekeep{}.Kind(): {MaxWorkers: 1}},
@@ -91,7 +92,10 @@ func New(ctx context.Context, o Options) (*Jobs, error) {
 		CompletedJobRetentionPeriod: 10 * time.Minute,
 		DiscardedJobRetentionPeriod: 24 * time.Hour,
 		SoftStopTimeout:             stopWithin,
-		Logger:                      logger,
+		// Without notifications of its own, SQLite is asked for them twenty times a second. A job that is seen a
+		// second later costs half as much.
+		PollOnly: queue.DatabaseName() == "sqlite",
+		Logger:   logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up background jobs: %w", err)
