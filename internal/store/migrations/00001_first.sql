@@ -270,7 +270,7 @@ CREATE TABLE tasks (
     created_at BIGINT NOT NULL,
     ended_at   BIGINT NOT NULL
 );
-CREATE INDEX tasks_run ON tasks (run, place);
+CREATE INDEX tasks_run ON tasks (run, place, id);
 CREATE INDEX tasks_ready ON tasks (account, created_at, place, id) WHERE status = 'ready';
 
 CREATE TABLE attempts (
@@ -301,7 +301,7 @@ CREATE TABLE attempts (
     log_bytes     BIGINT  NOT NULL
 );
 CREATE UNIQUE INDEX attempts_number ON attempts (task, number);
-CREATE INDEX attempts_run ON attempts (run, place);
+CREATE INDEX attempts_run ON attempts (run, place, id);
 CREATE INDEX attempts_stale ON attempts (sign_at, id) WHERE NOT final;
 
 CREATE TABLE logs (

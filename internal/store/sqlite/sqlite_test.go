@@ -1,10 +1,13 @@
 package sqlite_test
 
 import (
+	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/store"
 	"holdfast.dev/holdfast/internal/store/sqlite"
 	"holdfast.dev/holdfast/internal/store/storetest"
@@ -53,3 +56,28 @@ func TestFileIsTheOwnersOnly(t *testing.T) {
 }
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, open) }
+
+// TestServersThatOpenTogether bring one empty database's schema up to date, each as if it were alone.
+func TestServersThatOpenTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	storetest.OpenTogether(t, func(ctx context.Context) (*store.Store, error) { return sqlite.Open(ctx, path) })
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	if err := openAt(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), path)
+	if fault.Code(err) != "schema_newer" {
+		t.Errorf("open = %v, %v; want it refused as a newer schema", s, err)
+	}
+}
