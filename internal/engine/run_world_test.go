@@ -331,3 +331,5 @@ func (w *runWorld) deleteState(name string) func(context.Context, engine.Tx) err
 		return tx.UpdateState(ctx, s)
 	}
 }
+
+func reader(text string) io.Reader { return bytes.NewReader([]byte(text)) }
