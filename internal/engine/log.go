@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -71,7 +72,7 @@ func (e *Engine) logOpen(ctx context.Context, tx Tx, a run.Attempt) error {
 func fitting(a run.Attempt, chunks []run.LogChunk) (keep []run.LogChunk, next int64) {
 	next = a.NextLog
 	room := int(LogTotalBytes - a.LogBytes)
-	if room < utf8.UTFMax || next >= maxLogChunks { // a cut in the middle of a character leaves less than one
+	if room <= 0 || next >= maxLogChunks {
 		for _, c := range chunks {
 			next = max(next, c.Seq+1) // acknowledged and dropped
 		}
@@ -88,7 +89,8 @@ func fitting(a run.Attempt, chunks []run.LogChunk) (keep []run.LogChunk, next in
 		c.Attempt, c.Stage, c.Text = a.ID, clean(c.Stage, 40), fit(c.Text, LogChunkBytes, chunkCut)
 		if len(c.Text) >= room || next == maxLogChunks {
 			c.Text = fit(c.Text, min(room, LogChunkBytes)-len(logCut), "") + logCut
-			room = 0
+			// A character that did not fit leaves a little room; filled up, the log is known to be at its end.
+			c.Text += strings.Repeat("\n", min(max(room-len(c.Text), 0), utf8.UTFMax))
 		}
 		room -= len(c.Text)
 		keep = append(keep, c)
