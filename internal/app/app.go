@@ -132,19 +132,16 @@ func (a *App) SignInLink() string {
 // the store.
 func (a *App) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx)
-	// Requests, and what they leave for later, outlive ctx until they are drained.
-	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error {
 		if err := a.http.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve HTTP: %w", err)
 		}
 		return nil
 	})
-	g.Go(func() error { return a.api.Run(beside) })
-	g.Go(func() error { return a.sweep(beside) })
+	g.Go(func() error { return a.api.Run(running) })
+	g.Go(func() error { return a.sweep(running) })
 	g.Go(func() error {
 		<-running.Done()
-		defer stop()
 		return a.drain(context.WithoutCancel(ctx))
 	})
 	return errors.Join(g.Wait(), a.Close())

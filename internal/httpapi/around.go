@@ -190,14 +190,15 @@ func (w *answer) Flush() { _ = w.FlushError() }
 
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// patientBody bounds how slowly a body may arrive, and lets the connection wait freely once it is all there: a read
-// deadline that passes during a long poll would cancel it.
+// patientBody bounds how slowly a body may arrive. Once it is all there it sets no deadline any more: one that passes
+// while a handler waits would cancel its request.
 type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	start   time.Time
 	now     func() time.Time
 	bytes   int64
+	ended   error
 }
 
 func patient(w http.ResponseWriter, body io.ReadCloser, now func() time.Time) io.ReadCloser {
@@ -208,14 +209,15 @@ func patient(w http.ResponseWriter, body io.ReadCloser, now func() time.Time) io
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
+	if b.ended != nil {
+		return 0, b.ended
+	}
 	if b.start.IsZero() {
 		b.start = b.now()
 	}
 	_ = b.control.SetReadDeadline(deadline(b.start, b.bytes)) // not supported: a test's recorder
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += int64(n)
-	if err != nil {
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
+	b.ended = err
 	return n, err
 }

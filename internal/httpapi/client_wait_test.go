@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"holdfast.dev/holdfast/internal/access"
@@ -120,6 +121,9 @@ func TestLongPollOutlivesItsBodysDeadline(t *testing.T) {
 		conn, _ := patientServer(t, func(w http.ResponseWriter, r *http.Request, _ access.Actor) error {
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
 				return err
+			}
+			if _, err := r.Body.Read(make([]byte, 1)); err != io.EOF { // decoders ask once more
+				return fmt.Errorf("a read behind the end = %w, want EOF", err)
 			}
 			select {
 			case <-r.Context().Done():
@@ -234,6 +238,18 @@ func TestLimiterForgetsAndIsBounded(t *testing.T) {
 	a, b := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::ffff:2")
 	if network(a) != network(b) || network(a) == network(netip.MustParseAddr("2001:db8:0:1::1")) {
 		t.Error("an IPv6 client is not its network of 64 bits")
+	}
+}
+
+func TestPlacesRepeatNothingThatParsersQuote(t *testing.T) {
+	got := places([]*huma.ErrorDetail{
+		{Message: `parsing time "canary-4711" as "2006-01-02T15:04:05Z07:00"`, Location: "body.at", Value: "canary-4711"},
+		{Message: `expected value to be one of "viewer, operator"`, Location: "body.role", Value: "canary-4711"},
+		{Message: "unexpected property", Location: "body." + strings.Repeat("canary-4711", 20)},
+	})
+	want := `The request is not as it should be. body.at: it cannot be read. body.role: expected value to be one of "viewer, operator". body: unexpected property.`
+	if got != want {
+		t.Errorf("places = %s\nwant %s", got, want)
 	}
 }
 
