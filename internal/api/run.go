@@ -171,6 +171,8 @@ type Attempt struct {
 	EndedAt     *time.Time `json:"ended_at"`
 	Class       string     `json:"class"`
 	Message     string     `json:"message"`
+	// Stages is empty until the attempt has reported.
+	Stages []StageTime `json:"stages" nullable:"false" doc:"How long each stage took, as the agent reported."`
 }
 
 // Event is one line of a run's history: GET /api/runs/{id}/events, as a list or, with Accept: text/event-stream,

@@ -30,6 +30,15 @@ type StageTime struct {
 	Tool         int64  `json:"tool_milliseconds"`
 }
 
+// Stages is how long the attempt's stages took; empty before its report.
+func Stages(a run.Attempt) []StageTime {
+	var kept Report
+	if json.Unmarshal(a.Report, &kept) != nil { // nothing is reported yet
+		return nil
+	}
+	return kept.Stages
+}
+
 // maxMessageBytes bounds an attempt's message.
 const maxMessageBytes = 4000
 

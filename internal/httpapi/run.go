@@ -187,7 +187,11 @@ func showRunPlan(r run.Run) api.RunPlan {
 }
 
 func showAttempt(t run.Attempt) api.Attempt {
-	return api.Attempt{ID: t.ID, Task: t.Task, Component: t.Component, Kind: string(t.TaskKind), Number: t.Number, Agent: t.AgentName,
+	out := api.Attempt{ID: t.ID, Task: t.Task, Component: t.Component, Kind: string(t.TaskKind), Number: t.Number, Agent: t.AgentName,
 		Status: string(t.Status), Stage: t.Stage, Progress: t.Progress, OfferedAt: api.Time(t.OfferedAt), AcceptedAt: api.Time(t.AcceptedAt),
-		HeartbeatAt: api.Time(t.HeartbeatAt), EndedAt: api.Time(t.EndedAt), Class: string(t.Class), Message: t.Message}
+		HeartbeatAt: api.Time(t.HeartbeatAt), EndedAt: api.Time(t.EndedAt), Class: string(t.Class), Message: t.Message, Stages: []api.StageTime{}}
+	for _, s := range engine.Stages(t) {
+		out.Stages = append(out.Stages, api.StageTime(s))
+	}
+	return out
 }

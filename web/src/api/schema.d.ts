@@ -988,6 +988,8 @@ export interface components {
             offered_at: string | null;
             progress: string;
             stage: string;
+            /** @description How long each stage took, as the agent reported. */
+            stages: components["schemas"]["StageTime"][];
             /** @enum {string} */
             status: "offered" | "accepted" | "cancelling" | "succeeded" | "failed" | "cancelled" | "lost" | "superseded";
             task: string;
