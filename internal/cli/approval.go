@@ -28,14 +28,12 @@ func (c *call) see(ctx context.Context, server *client.Client, r api.Run, d deci
 	w.live.update(r)
 	deciding := &deciding{watching: w, decision: d}
 	w.decide = deciding.decide
-	if !d.watches {
-		w.known = toldOtherwise
-	}
+	w.known = toldOtherwise(d.watches, len(r.Components) == 1)
 	end, err := w.follow(ctx)
 	w.live.pause()
 	switch {
 	case errors.Is(err, errLeft):
-		s.print("Left running. Watch it: holdfast run watch %s\n", r.ID)
+		s.print("%s Watch it: holdfast run watch %s\n", w.left(), r.ID)
 		return c.leftRunning(server, end, d)
 	case errors.Is(err, errWaiting):
 		return c.leftRunning(server, end, d)
@@ -61,9 +59,19 @@ func (c *call) see(ctx context.Context, server *client.Client, r api.Run, d deci
 	return runEnd(end)
 }
 
-// toldOtherwise are the events that say what the plan, the question and the summary say better.
-func toldOtherwise(e api.Event) bool {
-	return e.Type == "run.planned" || e.Type == "run.cancel_asked" || e.Type == "run.rejected" || e.Phase == "end"
+// toldOtherwise are the events that say what the plan, the question, the log and the summary say better.
+func toldOtherwise(watches, alone bool) func(api.Event) bool {
+	return func(e api.Event) bool {
+		switch {
+		case e.Type == "run.cancel_asked":
+			return !watches
+		case e.Phase == "end", alone && e.Type == "task.failed":
+			return true
+		case watches:
+			return false
+		}
+		return e.Type == "run.planned" || e.Type == "run.rejected"
+	}
 }
 
 // leftRunning is the end of a command whose run is not over. Only looking on and having seen enough is no failure.
@@ -159,6 +167,8 @@ func (d *deciding) ask(ctx context.Context, r api.Run) {
 	if word {
 		question = "Apply exactly this plan (" + r.PlanDigest + ")? It destroys something in production: type yes, or anything else to reject it: "
 	}
+	// What was typed before the plan could be seen is no answer to it.
+	dropTyped(d.c.Stdin.(*os.File))
 	d.live.s.print("%s", d.live.s.bold(question))
 	d.question = true
 	if d.answers == nil {

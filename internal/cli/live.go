@@ -99,7 +99,7 @@ func (l *live) draw() {
 		wide = max(wide, min(len(c.Name), 30))
 	}
 	for _, c := range l.run.Components {
-		line := fmt.Sprintf("  %-*s  %s", wide, c.Name, strings.Join([]string{l.doing(c), l.elapsed(c), attemptOf(l.run, c.Name).Progress}, "  "))
+		line := fmt.Sprintf("  %-*s  %s", wide, c.Name, strings.Join([]string{l.doing(c), l.elapsed(c), l.progress(c)}, "  "))
 		l.s.print("%s\n", text.Trim(strings.TrimRight(line, " "), width))
 		l.drawn++
 	}
@@ -138,6 +138,14 @@ func (l *live) doing(c api.RunComponent) string {
 		return "stopping: " + stage
 	}
 	return c.Status + ": " + stage
+}
+
+// progress is how far the attempt that is at work has come, in its agent's words.
+func (l *live) progress(c api.RunComponent) string {
+	if !l.atWork(c) {
+		return ""
+	}
+	return attemptOf(l.run, c.Name).Progress
 }
 
 // elapsed is how long the attempt that is at work has been so.

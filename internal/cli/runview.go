@@ -43,9 +43,9 @@ func showRuns(s *screen, now time.Time, runs []api.RunListed) {
 		if r.Risk == "high" {
 			risk = s.red(r.Risk)
 		}
-		rows = append(rows, []any{r.ID, r.Stack, r.Kind, s.status(r), dash(shortCounts(r.Totals)), risk, r.CreatedBy.Name, ago(now, &r.CreatedAt)})
+		rows = append(rows, []any{r.ID, r.Stack, s.status(r), dash(shortCounts(r.Totals)), risk, ago(now, &r.CreatedAt), r.CreatedBy.Name, r.Kind})
 	}
-	s.grid([]string{"RUN", "STACK", "KIND", "STATUS", "PLAN", "RISK", "BY", "AGE"}, rows)
+	s.grid([]string{"RUN", "STACK", "STATUS", "PLAN", "RISK", "AGE", "BY", "KIND"}, rows)
 }
 
 // showRun prints all there is to know of a run but its plan, events and log.
@@ -124,7 +124,8 @@ func summary(s *screen, address string, r api.Run) {
 	if r.Status == "succeeded" {
 		s.print("%s %s%s\n", s.green("Done."), outcome(r), s.dim(phases(r)))
 	} else {
-		s.print("%s %s%s\n", s.red(strings.ToUpper(r.Status[:1])+r.Status[1:]+":"), r.Message, s.dim(phases(r)))
+		said, rest := ending(r)
+		s.print("%s%s%s\n", s.red(said), rest, s.dim(phases(r)))
 	}
 	if r.PartialApply {
 		s.print("%s\n", s.red("Something may have been left half-made."))
@@ -133,6 +134,18 @@ func summary(s *screen, address string, r api.Run) {
 		s.print("Its log: holdfast run logs %s\n", r.ID)
 	}
 	s.print("%s\n", s.dim(runURL(address, r.ID)))
+}
+
+// ending is a run's status as the beginning of a sentence, and its message as the rest.
+func ending(r api.Run) (said, rest string) {
+	said = strings.ToUpper(r.Status[:1]) + r.Status[1:]
+	if more, same := strings.CutPrefix(r.Message, r.Status); same {
+		return said, more + "."
+	}
+	if r.Message == "" {
+		return said + ".", ""
+	}
+	return said + ":", " " + r.Message
 }
 
 func outcome(r api.Run) string {

@@ -17,32 +17,33 @@ import (
 // screen is something that text goes to: a terminal, or a file or pipe that gets no colours and no control characters.
 type screen struct {
 	w        io.Writer
-	file     *os.File // of a terminal; nil else
+	columns  func() int // of a terminal, now; nil of what is none
 	coloured bool
 }
 
 func newScreen(env Env, w io.Writer) *screen {
 	s := &screen{w: w}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		s.file = f
+		s.columns = func() int {
+			if w, _, err := term.GetSize(int(f.Fd())); err == nil && w >= 20 {
+				return w
+			}
+			return 80
+		}
 		s.coloured = env.lookup("NO_COLOR") == "" && env.lookup("TERM") != "dumb"
 	}
 	return s
 }
 
 // terminal reports whether a person is looking at it now, and lines can be written over.
-func (s *screen) terminal() bool { return s.file != nil }
+func (s *screen) terminal() bool { return s.columns != nil }
 
-// width is that of the terminal now. What is not one has room for everything, and 0 says so.
+// width is that of the terminal. What is none has room for everything, and 0 says so.
 func (s *screen) width() int {
-	if s.file == nil {
+	if s.columns == nil {
 		return 0
 	}
-	w, _, err := term.GetSize(int(s.file.Fd()))
-	if err != nil || w < 20 {
-		return 80
-	}
-	return w
+	return s.columns()
 }
 
 // styled is text that is fit for a screen as it is. Everything else that print is given is made plain first.
@@ -71,7 +72,7 @@ func (s *screen) print(format string, args ...any) {
 
 func (s *screen) style(codes, text string) styled {
 	text = redact.Plain(text)
-	if !s.coloured || text == "" {
+	if !s.coloured || codes == "" || text == "" {
 		return styled(text)
 	}
 	return styled("\x1b[" + codes + "m" + text + "\x1b[0m")

@@ -11,12 +11,12 @@ import (
 	"holdfast.dev/holdfast/internal/redact"
 )
 
-// grid prints rows under headings. A cell is text, which is made plain, or styled. On a terminal rows are cut to its
-// width; elsewhere nothing is.
+// grid prints rows under headings. A cell is text, which is made plain, or styled. Nothing is cut: what a terminal is
+// too narrow for wraps, and can still be copied.
 func (s *screen) grid(headings []string, rows [][]any) {
 	t := table.NewWriter()
 	t.SetStyle(table.Style{
-		Box: table.BoxStyle{PaddingRight: "  ", UnfinishedRow: "…"}, Options: table.OptionsNoBordersAndSeparators,
+		Box: table.BoxStyle{PaddingRight: "  "}, Options: table.OptionsNoBordersAndSeparators,
 		Format: table.FormatOptions{Header: text.FormatDefault},
 	})
 	head := make(table.Row, len(headings))
@@ -35,9 +35,6 @@ func (s *screen) grid(headings []string, rows [][]any) {
 			}
 		}
 		t.AppendRow(cells)
-	}
-	if w := s.width(); w > 0 {
-		t.Style().Size.WidthMax = w
 	}
 	for line := range strings.Lines(t.Render()) {
 		_, _ = fmt.Fprintln(s.w, strings.TrimRight(line, " \n"))

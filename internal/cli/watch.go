@@ -163,9 +163,7 @@ func (w *watching) see(ctx context.Context, r api.Run) error {
 	if w.question && r.Status != "awaiting_approval" {
 		w.question = false
 		w.live.s.print("\n")
-		if !w.asked {
-			w.live.note(w.live.s.yellow("Answered elsewhere:"), approvalText(r.Approval))
-		}
+		w.live.note(w.live.s.yellow("Answered elsewhere:"), approvalText(r.Approval))
 		w.live.resume()
 	}
 	w.live.update(r)
@@ -182,6 +180,10 @@ func (w *watching) interrupt(ctx context.Context) error {
 		return errLeft
 	}
 	w.asked = true
+	if w.question {
+		w.question = false
+		w.live.s.print("\n")
+	}
 	w.live.resume()
 	w.live.note(w.live.s.yellow("Cancelling."), "The run is asked to stop. Press Ctrl-C again to leave it alone.")
 	w.beside(ctx, func() func() error {
@@ -198,6 +200,14 @@ func (w *watching) interrupt(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// left is what becomes of a run that is not watched any more.
+func (w *watching) left() string {
+	if w.asked {
+		return "Left alone; it goes on stopping."
+	}
+	return "Left running."
 }
 
 // lastEvents shows what the run said that the stream has not brought yet. The run itself says how it ended, so
