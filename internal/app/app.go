@@ -20,6 +20,7 @@ import (
 	"holdfast.dev/holdfast/internal/config"
 	"holdfast.dev/holdfast/internal/engine"
 	"holdfast.dev/holdfast/internal/httpapi"
+	"holdfast.dev/holdfast/internal/jobs"
 	"holdfast.dev/holdfast/internal/keyring"
 	"holdfast.dev/holdfast/internal/redact"
 	"holdfast.dev/holdfast/internal/store"
@@ -50,6 +51,7 @@ type App struct {
 	store    *store.Store
 	engine   *engine.Engine
 	api      *httpapi.API
+	jobs     *jobs.Jobs
 	listener net.Listener
 	http     *http.Server
 	log      *slog.Logger
@@ -79,6 +81,9 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 		return nil, err
 	}
 	a.engine = engine.New(engine.Config{Store: a.store, Keys: keys, Chain: chain, Limits: limits(s), Now: c.Now, Log: c.Log})
+	if a.jobs, err = jobs.New(ctx, jobs.Options{Database: a.store, Housekeeper: a.engine, Logger: c.Log}); err != nil {
+		return nil, err
+	}
 	if a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.ListenAddr); err != nil {
 		return nil, config.Invalid("HOLDFAST_LISTEN_ADDR: cannot listen on %s: %v.", s.ListenAddr, err)
 	}
@@ -140,6 +145,7 @@ func (a *App) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return a.api.Run(running) })
 	g.Go(func() error { return a.sweep(running) })
+	g.Go(func() error { return a.jobs.Run(running) })
 	g.Go(func() error {
 		<-running.Done()
 		return a.drain(context.WithoutCancel(ctx))
@@ -160,7 +166,7 @@ func (a *App) drain(ctx context.Context) error {
 	return nil
 }
 
-// sweep is the engine's clock.
+// sweep is the engine's clock. Every server has its own: it tells the engine since when this one has been listening.
 func (a *App) sweep(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()

@@ -23,10 +23,10 @@ const (
 )
 
 // Sweep is the engine's clock and safety net; it is called every few seconds, on every server. It takes back offers
-// that nobody accepted, gives up attempts whose agents were not heard of, takes on runs that a crash left standing,
-// and clears what is left over. One part's failure does not keep the others from being done.
+// that nobody accepted, gives up attempts whose agents were not heard of, and takes on runs that a crash left
+// standing. One part's failure does not keep the other from being done.
 func (e *Engine) Sweep(ctx context.Context) error {
-	return errors.Join(e.sweepAttempts(ctx), e.sweepRuns(ctx), e.sweepLeftovers(ctx))
+	return errors.Join(e.sweepAttempts(ctx), e.sweepRuns(ctx))
 }
 
 // uptime is since when this server would have heard the agents.
@@ -155,7 +155,9 @@ func (e *Engine) due(ctx context.Context, runID string) (due bool, err error) {
 	return due, err
 }
 
-func (e *Engine) sweepLeftovers(ctx context.Context) error {
+// Housekeep deletes what is kept no longer: bytes that were staged and never attached, and sessions that have ended.
+// One call every few minutes is enough for all servers; what it leaves the next one takes.
+func (e *Engine) Housekeep(ctx context.Context) error {
 	now := e.now()
 	err := e.store.Update(ctx, func(tx Tx) error {
 		if _, err := tx.SweepStaged(ctx, now.Add(-stagedAge), sweepChunks); err != nil {

@@ -36,7 +36,7 @@ type Database interface {
 // Options is what jobs need. All of it is required but the intervals.
 type Options struct {
 	Database    Database
-	Sweeper     Sweeper
+	Sweeper     Sweeper // nil where every server sweeps by itself
 	Housekeeper Housekeeper
 	Logger      *slog.Logger
 
@@ -74,18 +74,21 @@ func New(ctx context.Context, o Options) (*Jobs, error) {
 		return nil, fmt.Errorf("making the tables of background jobs: %w", err)
 	}
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &worker[sweep]{do: o.Sweeper.Sweep, within: sweepWithin, every: o.SweepEvery})
+	queues := map[string]river.QueueConfig{housekeep{}.Kind(): {MaxWorkers: 1}}
+	due := []*river.PeriodicJob{periodic(housekeep{}, o.HousekeepEvery)}
+	if o.Sweeper != nil {
+		river.AddWorker(workers, &worker[sweep]{do: o.Sweeper.Sweep, within: sweepWithin, every: o.SweepEvery})
+		queues[sweep{}.Kind()] = river.QueueConfig{MaxWorkers: 1}
+		due = append(due, periodic(sweep{}, o.SweepEvery))
+	}
 	river.AddWorker(workers, &worker[housekeep]{do: o.Housekeeper.Housekeep, within: housekeepWithin, every: o.HousekeepEvery})
 	queue := o.Database.Queue()
 	client, err := river.NewClient(queue, &river.Config{
 		// A queue of its own with one worker each: a server does one sweep at a time, and never waits with it for
 		// the housekeeping.
-		Queues:  map[string]river.QueueConfig{sweep{}.Kind(): {MaxWorkers: 1}, housekeep{}.Kind(): {MaxWorkers: 1}},
-		Workers: workers,
-		PeriodicJobs: []*river.PeriodicJob{
-			periodic(sweep{}, o.SweepEvery),
-			periodic(housekeep{}, o.HousekeepEvery),
-		},
+		Queues:               queues,
+		Workers:              workers,
+		PeriodicJobs:         due,
 		JobTimeout:           housekeepWithin,
 		RescueStuckJobsAfter: rescueAfter,
 		// Thousands of sweeps a day say nothing once they are done.
