@@ -350,3 +350,57 @@ func TestEndingContextsLoseNothing(t *testing.T) {
 	}
 	t.Logf("%d of %d were acknowledged", some, workers*rounds)
 }
+
+// TestContextThatEndsWithTheTurn: an update is given the turn at the moment its context ends. It must pass it on,
+// or nobody would ever commit again.
+func TestContextThatEndsWithTheTurn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if err := f.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.take(ctx) }()
+	f.await(t, 1)
+	f.mu.Lock()
+	next := f.waiting[0]
+	f.waiting = nil
+	f.mu.Unlock()
+	cancel()
+	close(next.turn)
+	if err := <-ended; err == nil {
+		f.pass() // it saw the turn first
+	}
+	bounded, stop := context.WithTimeout(t.Context(), wait)
+	defer stop()
+	if err := f.insert(bounded, "next"); err != nil {
+		t.Errorf("the update after it: %v", err)
+	}
+}
+
+// TestContextThatEndsInAStatement must not make SQLite interrupt it: that would roll back what others have written.
+func TestContextThatEndsInAStatement(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	runs := 0
+	first, errs := f.queue(t, func(s store.Session) error {
+		runs++
+		return insert(t.Context(), s, "first")
+	}, 1, func(int) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		return f.update(ctx, func(s store.Session) error {
+			time.AfterFunc(5*time.Millisecond, cancel)
+			_, err := s.ExecContext(ctx, `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
+				INSERT INTO rows (id) SELECT 'long ' || i FROM n`)
+			return err
+		})
+	})
+	if first != nil || runs != 1 {
+		t.Errorf("the update before it: %v after %d runs, want none after one", first, runs)
+	}
+	if errs[0] == nil || f.has(t, "long 1") {
+		t.Errorf("the update whose context ended: %v, stored %t; want an error and nothing stored", errs[0], f.has(t, "long 1"))
+	}
+}

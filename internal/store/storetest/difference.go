@@ -203,6 +203,11 @@ func pagesAreChecked(t *testing.T, s *store.Store) {
 	})
 	same(t, "code of another list's cursor", fault.Code(err), "invalid_cursor")
 	err = s.View(t.Context(), func(tx engine.Tx) error {
+		_, _, err := tx.Stacks(t.Context(), w.org.ID, "", engine.Page{Limit: 2, Cursor: next})
+		return err
+	})
+	same(t, "code of the cursor of another list by name", fault.Code(err), "invalid_cursor")
+	err = s.View(t.Context(), func(tx engine.Tx) error {
 		_, _, err := tx.Versions(t.Context(), "sta_x", false, engine.Page{Limit: 2, Cursor: "dmVyc2lvbnMAeA"}) // versions, x
 		return err
 	})
