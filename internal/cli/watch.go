@@ -13,7 +13,7 @@ import (
 const (
 	watchPatience = 10 * time.Minute       // without a server, before a watcher gives up; the run goes on
 	redrawEvery   = 200 * time.Millisecond // of the lines on a terminal
-	lastWords     = 2 * time.Second        // for the events of a run that is over
+	lastWords     = 2 * time.Second        // for the events of a run that is over, and for what was asked of one that is left
 )
 
 // errLeft is the end of watching a run that goes on.
@@ -31,14 +31,15 @@ type watching struct {
 	known   func(e api.Event) bool                     // what is said otherwise; may be nil
 	cancels bool                                       // the first interrupt asks the run to cancel; else it ends the watching
 
-	after    int64 // seq of the last event seen
-	decided  string
-	fetching bool
-	stale    bool
-	asked    bool // to cancel
-	lost     bool
-	question bool // is on the screen and unanswered
-	back     chan func() error
+	after     int64 // seq of the last event seen
+	decided   string
+	fetching  bool
+	stale     bool
+	asked     bool          // to cancel
+	cancelled chan struct{} // closed once the server has answered that
+	lost      bool
+	question  bool // is on the screen and unanswered
+	back      chan func() error
 }
 
 func (c *call) watching(server *client.Client, id string, s *screen) *watching {
@@ -176,7 +177,11 @@ func (w *watching) see(ctx context.Context, r api.Run) error {
 
 // interrupt is what Ctrl-C does. The run is the server's: only asking it to stop stops it.
 func (w *watching) interrupt(ctx context.Context) error {
-	if !w.cancels || w.asked {
+	if w.asked {
+		w.settleCancel()
+		return errLeft
+	}
+	if !w.cancels {
 		return errLeft
 	}
 	w.asked = true
@@ -186,8 +191,11 @@ func (w *watching) interrupt(ctx context.Context) error {
 	}
 	w.live.resume()
 	w.live.note(w.live.s.yellow("Cancelling."), "The run is asked to stop. Press Ctrl-C again to leave it alone.")
+	asking := context.WithoutCancel(ctx) // leaving does not take the request back
+	w.cancelled = make(chan struct{})
 	w.beside(ctx, func() func() error {
-		r, err := w.server.CancelRun(ctx, w.id)
+		r, err := w.server.CancelRun(asking, w.id)
+		close(w.cancelled)
 		return func() error {
 			if fault.Is(err, fault.Conflict) { // it was faster
 				w.fetch(ctx)
@@ -200,6 +208,17 @@ func (w *watching) interrupt(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// settleCancel waits a moment for the request to cancel to have arrived, or for one more interrupt.
+func (w *watching) settleCancel() {
+	t := time.NewTimer(lastWords)
+	defer t.Stop()
+	select {
+	case <-w.cancelled:
+	case <-t.C:
+	case <-w.c.Interrupts:
+	}
 }
 
 // left is what becomes of a run that is not watched any more.
