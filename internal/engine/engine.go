@@ -59,6 +59,7 @@ type Engine struct {
 	log    *slog.Logger
 
 	sealing *sealing // buffers and (de)compressors, kept for reuse
+	refused refusals
 	up      uptime
 	claims  claimGates
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"holdfast.dev/holdfast/internal/access"
@@ -24,8 +25,16 @@ type Life struct {
 // holder with the same id changes nothing. Locked with the holder's lock document as Detail where somebody else has
 // it.
 func (e *Engine) LockState(ctx context.Context, a access.Actor, name string, info state.LockInfo) (err error) {
-	defer func() { e.refused(ctx, a, "lock", name, info.ID, err) }()
+	defer func() {
+		if fault.Is(err, fault.Locked) {
+			e.refused.note(e.now())
+		}
+		e.logRefusal(ctx, a, "lock", name, info.ID, err)
+	}()
 	if err := stateAccess(a, access.StateWrite, name); err != nil {
+		return err
+	}
+	if err := e.mayLock(ctx, a, name, info.ID); err != nil {
 		return err
 	}
 	var took *state.Lock // whose lock was taken over
@@ -56,6 +65,44 @@ func (e *Engine) LockState(ctx context.Context, a access.Actor, name string, inf
 		e.log.InfoContext(ctx, "state lock taken over from an ended holder", "state", name, "org", a.Org, "lock", took.Info.ID, "holder", took.Holder.ID, "run", took.Holder.Run)
 	}
 	return nil
+}
+
+// refusals knows whether locks are contended on this server. It decides how something is found out, never what.
+type refusals struct{ last atomic.Int64 }
+
+// contentionWindow is for how long after a refused lock others are looked at by a reader first.
+const contentionWindow = 2 * time.Second
+
+func (r *refusals) note(now time.Time) { r.last.Store(now.UnixMilli()) }
+func (r *refusals) recent(now time.Time) bool {
+	return now.UnixMilli()-r.last.Load() <= contentionWindow.Milliseconds()
+}
+
+// mayLock refuses without a writer where locks are contended: clients that wait for a lock ask again and again, and
+// would stand before its holder in the writers' queue. Nil decides nothing.
+func (e *Engine) mayLock(ctx context.Context, a access.Actor, name, lockID string) error {
+	if !e.refused.recent(e.now()) {
+		return nil
+	}
+	return e.store.View(ctx, func(tx Tx) error {
+		s, err := tx.State(ctx, a.Org, name)
+		if err != nil || s.Lock == nil {
+			return nil //nolint:nilerr // the transaction that follows finds out
+		}
+		by, err := e.sender(ctx, tx, a)
+		if err != nil {
+			return err
+		}
+		life, err := e.lockLife(ctx, tx, s)
+		if err != nil {
+			return err
+		}
+		if err := ownState(a, s, name, nil); err != nil {
+			return err
+		}
+		_, err = state.MayLock(s, by.Sender, lockID, life.Dead)
+		return err
+	})
 }
 
 // attemptLocks is what the lock of an attempt means for its run: a plan's takes the hold, and an apply's is refused
@@ -105,7 +152,7 @@ type UnlockRequest struct {
 // UnlockState releases a lock, or ends a hold. Releasing somebody else's is a force unlock: it needs StateManage and
 // is audited. Releasing what is released already is no error.
 func (e *Engine) UnlockState(ctx context.Context, a access.Actor, name string, u UnlockRequest) (err error) {
-	defer func() { e.refused(ctx, a, "unlock", name, u.ID, err) }()
+	defer func() { e.logRefusal(ctx, a, "unlock", name, u.ID, err) }()
 	if err := stateAccess(a, access.StateWrite, name); err != nil {
 		return err
 	}

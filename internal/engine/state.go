@@ -48,7 +48,7 @@ type sender struct {
 // ReadState opens the current document. NotFound (state_empty, state_not_found) means that there is none, never that
 // it could not be read.
 func (e *Engine) ReadState(ctx context.Context, a access.Actor, name string) (c StateContent, err error) {
-	defer func() { e.refused(ctx, a, "read", name, "", err) }()
+	defer func() { e.logRefusal(ctx, a, "read", name, "", err) }()
 	if err := stateAccess(a, access.StateRead, name); err != nil {
 		return StateContent{}, err
 	}
@@ -98,7 +98,7 @@ func versionObject(ctx context.Context, tx Tx, v state.Version) (Object, error) 
 // was lost stores nothing twice. TooLarge, Invalid and Unprocessable tell of the document; Locked and Conflict of the
 // state. Of those, the write of a lock's holder is kept as a quarantined version, and the error says so.
 func (e *Engine) WriteState(ctx context.Context, a access.Actor, name string, w StateWrite) (v state.Version, err error) {
-	defer func() { e.refused(ctx, a, "write", name, w.LockID, err) }()
+	defer func() { e.logRefusal(ctx, a, "write", name, w.LockID, err) }()
 	if err := a.Allow(access.StateWrite); err != nil {
 		return v, err
 	}
@@ -344,8 +344,8 @@ func ownState(a access.Actor, s state.State, name string, err error) error {
 	return err
 }
 
-// refused logs a refusal: the tools show their users a status code and nothing else.
-func (e *Engine) refused(ctx context.Context, a access.Actor, verb, name, lockID string, err error) {
+// logRefusal logs a refusal: the tools show their users a status code and nothing else.
+func (e *Engine) logRefusal(ctx context.Context, a access.Actor, verb, name, lockID string, err error) {
 	f := fault.From(err)
 	switch {
 	case err == nil, f.Kind == fault.Internal, f.Kind == fault.Unavailable, f.Kind == fault.NoSpace:

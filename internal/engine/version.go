@@ -28,7 +28,7 @@ func (e *Engine) StateVersions(ctx context.Context, a access.Actor, name string,
 
 // StateVersionContent opens the document of one version. The download is audited before the first byte leaves.
 func (e *Engine) StateVersionContent(ctx context.Context, a access.Actor, name string, number int64) (c StateContent, err error) {
-	defer func() { e.refused(ctx, a, "download", name, "", err) }()
+	defer func() { e.logRefusal(ctx, a, "download", name, "", err) }()
 	if err := stateAccess(a, access.StateRead, name); err != nil {
 		return c, err
 	}

@@ -186,6 +186,9 @@ func Contend(ctx context.Context, c Contention) (Result, error) {
 	return r, nil
 }
 
+// lockPause is between two tries for a lock; tofu pauses for a second and more.
+const lockPause = 10 * time.Millisecond
+
 var errTwoHolders = errors.New("two holders at once")
 
 // acquire waits for the lock, then reads the counter, adds one and releases the lock.
@@ -197,6 +200,11 @@ func acquire(ctx context.Context, c *Client, name, id string, holders *atomic.In
 		}
 		if held == "" {
 			break
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lockPause):
 		}
 	}
 	if holders.Add(1) != 1 {

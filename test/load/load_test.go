@@ -18,7 +18,7 @@ import (
 const token = "the-administrator-of-these-tests-0123456789"
 
 // start runs a server in this process.
-func start(t *testing.T, database string) load.Server {
+func start(t testing.TB, database string) load.Server {
 	t.Helper()
 	environ := []string{
 		"HOLDFAST_LISTEN_ADDR=127.0.0.1:0", "HOLDFAST_DATA_DIR=" + t.TempDir(), "HOLDFAST_BOOTSTRAP_TOKEN=" + token,
@@ -131,5 +131,14 @@ func TestUsageOfThisProcess(t *testing.T) {
 		if now, err = load.CPU(os.Getpid()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func BenchmarkCycles(b *testing.B) {
+	s := start(b, "")
+	b.ReportAllocs()
+	b.ResetTimer()
+	if _, err := load.Run(b.Context(), s, load.Cycles{Name: "bench", Workers: 4, Each: b.N/4 + 1, Size: 10 << 10}); err != nil {
+		b.Fatal(err)
 	}
 }
