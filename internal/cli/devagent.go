@@ -53,8 +53,7 @@ func (d *dev) startAgent(server string, token redact.Secret) (*devAgent, error) 
 	a.cmd.Env = d.agentEnvironment(server)
 	a.cmd.Stdout, a.cmd.Stderr = out, out
 	a.cmd.ExtraFiles = []*os.File{read}
-	// A Ctrl-C in the terminal is for this program, which tells the agent.
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	a.cmd.SysProcAttr = agentProcess()
 	if err := a.cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the agent: %w", err), write.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +42,7 @@ func TestMain(m *testing.M) {
 // server is a real server on its own data, which can be stopped and started again.
 type server struct {
 	dir, addr string
+	ahead     atomic.Int64 // nanoseconds that its clock is ahead of ours
 	stop      func()
 	ended     chan error
 }
@@ -66,7 +68,10 @@ func (s *server) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := app.New(context.Background(), app.Config{Settings: settings, Version: "1.2.3", UI: web.FS(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now})
+	a, err := app.New(context.Background(), app.Config{
+		Settings: settings, Version: "1.2.3", UI: web.FS(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,20 +105,4 @@ func (s *server) client(t testing.TB, token string) *client.Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// await asks until what is waited for is there. A wait of the tests is bounded by the test's own deadline and this.
-func await(t testing.TB, what string, there func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !there() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("waited in vain for %s", what)
-		case <-tick.C:
-		}
-	}
 }
