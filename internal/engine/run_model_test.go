@@ -43,7 +43,11 @@ func TestRunsRandomly(t *testing.T) {
 		w.t = t
 		var worlds atomic.Int64
 		rapid.Check(t, func(rt *rapid.T) {
-			account := fmt.Sprintf("%012d", worlds.Add(1))
+			n := worlds.Add(1)
+			if n > 15 && strings.HasSuffix(t.Name(), "/postgres") {
+				return // what is tried does not differ; the time it takes does
+			}
+			account := fmt.Sprintf("%012d", n)
 			w.addAccount(w.alice, account)
 			m := &model{t: rt, w: w, ended: map[string]run.Run{},
 				agents: []access.Actor{w.addAgent(w.alice, "a"+account, account), w.addAgent(w.alice, "b"+account, account)}}
@@ -79,7 +83,7 @@ func (m *model) may(err error) bool {
 		return true
 	}
 	switch fault.From(err).Kind {
-	case fault.Conflict, fault.NotFound, fault.Locked, fault.Unprocessable, fault.Forbidden:
+	case fault.Conflict, fault.NotFound, fault.Locked, fault.Unprocessable, fault.Forbidden, fault.Unauthenticated:
 		return false
 	}
 	m.t.Fatalf("unexpected: %v", err)
