@@ -8,7 +8,7 @@ NPM := $(shell command -v npm 2>/dev/null)
 UI := web/dist/index.html
 UI_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' 2>/dev/null)
 
-.PHONY: help build web generate check test vuln clean
+.PHONY: help build web demo dev generate check test vuln clean
 .DEFAULT_GOAL := build
 
 help: ## what there is to make
@@ -18,6 +18,12 @@ build: $(if $(NPM),$(UI)) ## the three programs into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ $(PROGRAMS:%=./cmd/%)
 
 web: $(UI) ## the UI into web/dist
+
+demo: build ## a server, an agent, and examples/hello through plan, approval and apply; then all of it ends
+	scripts/demo
+
+dev: build ## a server, an agent and sample data in .holdfast, left running; prints a sign-in link
+	HOLDFAST_TOFU_BIN="$$(scripts/tofu --demo)" bin/holdfast dev
 
 $(UI): $(UI_SOURCES) | web/node_modules/.package-lock.json
 	cd web && npm run build
