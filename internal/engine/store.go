@@ -145,7 +145,8 @@ type RunTx interface {
 	Runs(ctx context.Context, f RunFilter, p Page) (items []run.Run, next string, err error)
 	// OpenRuns are the ids of runs that are not final, oldest first, at most limit, after the id given.
 	OpenRuns(ctx context.Context, after string, limit int) ([]string, error)
-	// RunAhead is the id of the oldest run of the stack before this one that changes state and is not final.
+	// RunAhead is the id of the oldest run of the stack before this one that changes state and is not final; ""
+	// without one.
 	RunAhead(ctx context.Context, stackID, runID string) (string, error)
 }
 
