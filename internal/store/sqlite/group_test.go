@@ -392,7 +392,7 @@ func TestContextThatEndsInAStatement(t *testing.T) {
 		defer cancel()
 		return f.update(ctx, func(s store.Session) error {
 			time.AfterFunc(5*time.Millisecond, cancel)
-			_, err := s.ExecContext(ctx, `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
+			_, err := s.ExecContext(ctx, `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
 				INSERT INTO rows (id) SELECT 'long ' || i FROM n`)
 			return err
 		})

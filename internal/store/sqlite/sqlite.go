@@ -95,12 +95,26 @@ func open(ctx context.Context, path string) (d store.Dialect, err error) {
 	}, nil
 }
 
-// again runs fn once more where it fails: another process may have been quicker, and then nothing is left to do.
+// again runs fn until it is not in the way of another process that changes the tables too. Each time it is, the
+// other one has made a step, and there are fewer steps than tries.
 func again(ctx context.Context, fn func(context.Context) error) error {
-	if fn(ctx) == nil {
-		return nil
+	const (
+		tries = 20
+		pause = 50 * time.Millisecond
+	)
+	for try := 1; ; try++ {
+		err := fn(ctx)
+		if err == nil || try == tries {
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(context.Cause(ctx), err)
+		}
 	}
-	return fn(ctx)
 }
 
 // makeFile makes an empty database that only its owner can read. SQLite would go by the umask, and gives its journal
