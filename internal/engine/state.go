@@ -183,7 +183,7 @@ func (e *Engine) storeWrite(ctx context.Context, a access.Actor, name, lockID st
 			v.Number = s.Head.Number
 		}
 		stored = true
-		return e.putHead(ctx, tx, a, s, o, v, "state.write")
+		return e.putHead(ctx, tx, a, s, o, v, "state.write", 0)
 	})
 	if err == nil {
 		err = refusal
@@ -216,8 +216,9 @@ func newVersion(s state.State, by sender, o Object, doc state.Document) state.Ve
 	}
 }
 
-// putHead stores v with its object as the state's current version, with what retention and the audit log ask for.
-func (e *Engine) putHead(ctx context.Context, tx Tx, a access.Actor, s state.State, o Object, v state.Version, action string) error {
+// putHead stores v with its object as the state's current version, with what retention and the audit log ask for. from
+// is the number of the version that it was made of, or 0.
+func (e *Engine) putHead(ctx context.Context, tx Tx, a access.Actor, s state.State, o Object, v state.Version, action string, from int64) error {
 	if err := tx.AttachObject(ctx, o); err != nil {
 		return err
 	}
@@ -234,7 +235,9 @@ func (e *Engine) putHead(ctx context.Context, tx Tx, a access.Actor, s state.Sta
 			return err
 		}
 	}
-	return e.record(ctx, tx, a, action, s.Name, auditVersion(v))
+	data := auditVersion(v)
+	data.From = from
+	return e.record(ctx, tx, a, action, s.Name, data)
 }
 
 // dropOld keeps the newest versions. Two at a time, so that a lowered limit is reached without one write paying for

@@ -155,7 +155,8 @@ func (e *Engine) due(ctx context.Context, runID string) (due bool, err error) {
 	return due, err
 }
 
-// Housekeep deletes what is kept no longer: bytes that were staged and never attached, and sessions that have ended.
+// Housekeep deletes what is kept no longer: bytes that were staged and never attached, sessions that have ended, and
+// states that were deleted longer ago than they can be restored.
 // One call every few minutes is enough for all servers; what it leaves the next one takes.
 func (e *Engine) Housekeep(ctx context.Context) error {
 	now := e.now()
@@ -168,5 +169,5 @@ func (e *Engine) Housekeep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("clear what is left over: %w", err)
 	}
-	return nil
+	return e.sweepDeleted(ctx)
 }

@@ -33,6 +33,7 @@ type Scanner struct {
 	known [fields]bool // which fields were seen
 	doc   Document
 
+	serialAt  Span
 	version   string // as written
 	encrypted bool   // encrypted_data is a string
 }
@@ -137,8 +138,15 @@ func (s *Scanner) serial(raw []byte) error {
 		return invalidState("Its serial is not a whole number from 0 to 18446744073709551615.")
 	}
 	s.doc.Serial = Serial{N: n, Known: true}
+	s.serialAt = Span{At: s.json.valueAt, Len: int64(len(raw))}
 	return nil
 }
+
+// Span is a piece of a document, in bytes.
+type Span struct{ At, Len int64 }
+
+// SerialAt is where the digits of the serial stand; zero where there are none.
+func (s *Scanner) SerialAt() Span { return s.serialAt }
 
 func (s *Scanner) lineage(raw []byte) error {
 	if string(raw) == "null" {

@@ -126,6 +126,33 @@ func TestDocumentIsRefused(t *testing.T) {
 	}
 }
 
+// S06: a rollback changes the serial's digits and nothing else, so it has to know where they stand.
+func TestSerialIsFound(t *testing.T) {
+	for _, c := range []struct{ before, digits, after string }{
+		{`{"version":4,"serial":`, "3", `,"lineage":"serial: 9"}`},
+		{"{\n  \"version\": 4,\n  \"serial\":\t", "18446744073709551615", "\n}\n"},
+		{`{"resources":[{"serial":1}],"\u0073erial":  `, "0", `,"version":4}`},
+	} {
+		for _, size := range []int{1, 3, 1000} {
+			s := state.NewScanner()
+			doc := c.before + c.digits + c.after
+			for rest := doc; rest != ""; {
+				n := min(size, len(rest))
+				if _, err := s.Write([]byte(rest[:n])); err != nil {
+					t.Fatal(err)
+				}
+				rest = rest[n:]
+			}
+			if _, err := s.Finish(); err != nil {
+				t.Fatal(err)
+			}
+			if at := s.SerialAt(); doc[at.At:at.At+at.Len] != c.digits {
+				t.Errorf("%q in pieces of %d: found at %+v, want %q", doc, size, at, c.digits)
+			}
+		}
+	}
+}
+
 func TestOldFormatSaysHowToUpgrade(t *testing.T) {
 	_, err := scan(t, []byte(`{"version":3}`))
 	if f := fault.From(err); f.Kind != fault.Unprocessable || !strings.Contains(f.Hint, "Terraform 0.13") {

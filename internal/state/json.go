@@ -12,10 +12,12 @@ const maxDepth = 10000
 // jsonScanner accepts exactly what encoding/json takes for valid, byte by byte, and tells a Scanner of the fields of
 // the top level, which must be an object.
 type jsonScanner struct {
-	to    *Scanner
-	step  step
-	read  int64  // bytes before the current call's
-	stack []bool // open objects (true) and arrays
+	to      *Scanner
+	step    step
+	read    int64  // bytes before the current call's
+	at      int64  // where the bytes begin that are being looked at
+	valueAt int64  // where the value begins that is being captured
+	stack   []bool // open objects (true) and arrays
 
 	literal string // what is left of true, false or null
 	field   field  // whose value is being read; fieldUnknown where nobody asks
@@ -70,6 +72,7 @@ func (j *jsonScanner) scan(p []byte) error {
 		case s >= inEscape:
 			n, err = 1, j.inside(p[i])
 		default:
+			j.at = j.read + int64(i)
 			n, err = j.structure(p[i:])
 		}
 		i += n
@@ -112,9 +115,9 @@ func (j *jsonScanner) structure(p []byte) (n int, err error) {
 		if c == ']' {
 			return n, j.closed(false)
 		}
-		return n, j.value(c)
+		return n, j.value(c, n)
 	case wantValue:
-		return n, j.value(c)
+		return n, j.value(c, n)
 	case wantKeyOrClose:
 		if c == '}' {
 			return n, j.closed(false)
@@ -160,13 +163,14 @@ func (j *jsonScanner) key(c byte) error {
 	return nil
 }
 
-// value begins a value.
-func (j *jsonScanner) value(c byte) error {
+// value begins a value, whose first byte is the nth that is being looked at.
+func (j *jsonScanner) value(c byte, n int) error {
 	if len(j.stack) == 0 && c != '{' {
 		return fault.New(fault.Invalid, "invalid_json", "The document is not a JSON object.")
 	}
 	if j.field != fieldUnknown && len(j.stack) == 1 {
 		j.capture, j.raw = true, append(j.raw[:0], c)
+		j.valueAt = j.at + int64(n) - 1
 	}
 	switch c {
 	case '{', '[':

@@ -212,6 +212,15 @@ func MayChange(s State, by Sender, dead bool) error {
 	return held(s, by)
 }
 
+// MayAccept says whether by may make kept, a quarantined version, current. Of all holds, that of the run whose save it is
+// does not stand against it: the hold waits for just this.
+func MayAccept(s State, by Sender, kept Version, dead bool) error {
+	if s.Hold != nil && kept.By.Run == s.Hold.Run {
+		s.Hold = nil
+	}
+	return MayChange(s, by, dead)
+}
+
 // mayTouch refuses what no lock or hold has to do with.
 func mayTouch(s State, by Sender) error {
 	if err := Present(s); err != nil {
