@@ -25,6 +25,9 @@ func (a *attempt) apply(ctx context.Context) error {
 	if err := a.ask(ctx); err != nil {
 		return err
 	}
+	if err := write(filepath.Join(a.private, applyingFile), []byte(a.forward.port())); err != nil {
+		return err
+	}
 	a.begun = true
 	said, err := a.speaking(ctx, tofu.ApplyArgs(file, 0), true, a.applied.see)
 	a.removePlan()

@@ -53,6 +53,7 @@ type attempt struct {
 	module  string // where the tool runs
 	private string // output files
 	env     []string
+	forward *forwarder
 	log     *logger
 	inputs  map[string]any
 	secrets *redact.Set
@@ -93,11 +94,12 @@ func (a *attempt) work(ctx context.Context) error {
 	if err := a.directories(); err != nil {
 		return err
 	}
-	f, err := newForwarder(ctx, a.dir, a.worker.BrokerUID, a.worker.log)
+	f, err := newForwarder(ctx, a.dir, 0, a.worker.BrokerUID, a.worker.log)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	a.forward = f
 	a.env, err = tofu.Environment(tofu.EnvironmentOptions{
 		Host: a.worker.host, Home: filepath.Join(a.dir, homeDir), TempDir: filepath.Join(a.dir, tempDir),
 		CLIConfig: filepath.Join(a.dir, scratchDir, cliConfig),

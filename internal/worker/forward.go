@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,8 +27,9 @@ type forwarder struct {
 	open     sync.WaitGroup
 }
 
-func newForwarder(ctx context.Context, dir string, uid int, log *slog.Logger) (*forwarder, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// newForwarder opens the port; 0 is any that is free.
+func newForwarder(ctx context.Context, dir string, port, uid int, log *slog.Logger) (*forwarder, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("open a port for the state: %w", err)
 	}
@@ -44,6 +46,12 @@ func newForwarder(ctx context.Context, dir string, uid int, log *slog.Logger) (*
 		}
 	})
 	return f, nil
+}
+
+// port is the one the tool was told.
+func (f *forwarder) port() string {
+	_, port, _ := net.SplitHostPort(f.listener.Addr().String())
+	return port
 }
 
 func (f *forwarder) address() string { return "http://" + f.listener.Addr().String() + "/state" }

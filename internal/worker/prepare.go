@@ -71,8 +71,8 @@ func (a *attempt) generate() error {
 		}
 	}
 	inputs := a.Inputs
-	if len(inputs) == 0 {
-		inputs = json.RawMessage("{}")
+	if len(a.inputs) == 0 {
+		inputs = json.RawMessage("{}") // null and nothing are no inputs, too
 	}
 	if err := write(filepath.Join(a.module, backendOverride), []byte(backendText)); err != nil {
 		return err

@@ -96,40 +96,6 @@ func (w *Worker) checkUser() error {
 	return nil
 }
 
-// survivors lets a tool that outlived an earlier worker end. It has got its one interrupt when that worker died, and
-// what it is doing now is saving its state.
-func (w *Worker) survivors(ctx context.Context) error {
-	until := time.NewTimer(w.InterruptGrace)
-	defer until.Stop()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for first := true; ; first = false {
-		pids, err := sweep.Marked(w.WorkDir)
-		if err != nil {
-			return err
-		}
-		living := 0
-		for _, pid := range pids {
-			if sweep.Runs(pid, w.TofuBin) {
-				living++
-			}
-		}
-		if living == 0 {
-			return nil
-		}
-		if first {
-			w.log.Warn("a command of an earlier worker still runs; waiting for it to save its state", "limit", w.InterruptGrace)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-until.C:
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
 // alone ends every other process of the user until there is none; a worker that shares its user with people ends only
 // what attempts left behind.
 func (w *Worker) alone() error {

@@ -62,6 +62,8 @@ type agent struct {
 	tool string
 	env  []string // more of it, for both
 
+	files []*os.File // descriptors from 3 on
+
 	mu  sync.Mutex
 	out bytes.Buffer // of all
 }
@@ -107,6 +109,7 @@ func (a *agent) start(uid int, env []string, program string, args ...string) *pr
 	cmd := exec.Command(filepath.Join(programs, program), args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "HOLDFAST_WORK_DIR=" + a.dir}, append(env, a.env...)...)
 	cmd.Stdout, cmd.Stderr = a, a
+	cmd.ExtraFiles = a.files
 	cmd.WaitDelay = time.Second
 	if uid != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: groupID, Groups: []uint32{groupID}}}

@@ -83,6 +83,12 @@ func newPlatform(t testing.TB) *platform {
 // around counts, applies faults, and checks the agent's token.
 func (p *platform) around(pattern string, agent bool, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		// Read to its end: only then does the server notice that a client has gone.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		p.mu.Lock()
 		down, status, hold := p.down, p.status[pattern], p.held[pattern]
 		p.requests = append(p.requests, pattern)
@@ -219,6 +225,8 @@ func (p *platform) serveRegister(w http.ResponseWriter, r *http.Request) {
 
 func (p *platform) serveClaim(w http.ResponseWriter, r *http.Request) {
 	p.change(func() { p.claims++ })
+	wait := time.NewTimer(30 * time.Second)
+	defer wait.Stop()
 	for {
 		p.mu.Lock()
 		i := slices.IndexFunc(p.queue, func(k *task) bool { return !k.accepted })
@@ -234,6 +242,9 @@ func (p *platform) serveClaim(w http.ResponseWriter, r *http.Request) {
 		p.mu.Unlock()
 		select {
 		case <-r.Context().Done():
+			return
+		case <-wait.C:
+			w.WriteHeader(http.StatusNoContent)
 			return
 		case <-changed:
 		}

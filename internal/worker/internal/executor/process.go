@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -24,28 +23,19 @@ func (Process) Run(ctx context.Context, c Command) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, fmt.Errorf("run %s: %w", c.Path, context.Cause(ctx))
 	}
-	started := make(chan error, 1)
-	ended := make(chan Result, 1)
 	cmd := &exec.Cmd{
 		Path: c.Path, Args: append([]string{c.Path}, c.Args...), Dir: c.Dir, Env: c.Env,
 		Stdout: c.Stdout, Stderr: c.Stderr,
-		// Should this process be killed, the tool gets its one interrupt: it stops and saves its state to a file.
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGINT},
+		// No Pdeathsig: the kernel sends it once for every thread of a parent that is killed, and a second interrupt
+		// makes the tool give up what it is creating.
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	begin := time.Now()
-	go func() {
-		// The kernel ties Pdeathsig to the thread that forked, so that thread has to stay.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			ended <- wait(cmd)
-		}
-	}()
-	if err := <-started; err != nil {
+	if err := cmd.Start(); err != nil {
 		return Result{}, fmt.Errorf("run %s: %w", c.Path, err)
 	}
+	ended := make(chan Result, 1)
+	go func() { ended <- wait(cmd) }()
 	r := watch(ctx, c, cmd.Process, ended)
 	r.Took = time.Since(begin)
 	if err := sweep.Children(); err != nil {
