@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -63,8 +64,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	b := &bench{table: newTable(), progress: stderr, tofu: *tofu}
+	b := &bench{table: newTable(), progress: stderr}
 	if b.bin, err = filepath.Abs(*bin); err != nil {
+		return err
+	}
+	if b.tofu, err = exec.LookPath(*tofu); err != nil {
+		return fmt.Errorf("-tofu: %w", err)
+	}
+	if b.tofu, err = filepath.Abs(b.tofu); err != nil { // commands run in other folders
 		return err
 	}
 	if b.dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
