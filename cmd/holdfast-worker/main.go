@@ -31,7 +31,7 @@ func main() {
 		text += "\n" + e.Hint
 	}
 	fmt.Fprintln(os.Stderr, "holdfast-worker: "+text)
-	if e.Kind == fault.Invalid {
+	if e.Kind == fault.Invalid || e.Kind == fault.Unprocessable { // a setting, or the tool it names
 		os.Exit(2)
 	}
 	os.Exit(1)

@@ -88,6 +88,7 @@ func (h *heart) run(ctx context.Context) {
 	tick := time.NewTimer(h.every)
 	defer tick.Stop()
 	last := time.Now()
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,9 +104,12 @@ func (h *heart) run(ctx context.Context) {
 		err := h.beat(ctx)
 		next := h.every
 		if err != nil && ctx.Err() == nil {
-			h.log.Warn("a heartbeat was not answered", "error", err)
+			if !failing {
+				h.log.Warn("a heartbeat was not answered; trying on", "error", err)
+			}
 			next = min(next, 2*time.Second)
 		}
+		failing = err != nil
 		tick.Reset(next)
 	}
 }
