@@ -86,6 +86,16 @@ type StateVersion struct {
 	LockID          string    `json:"lock_id"`
 }
 
+// PickVersion names a version of a state.
+type PickVersion struct {
+	Version int64 `json:"version" minimum:"1"`
+}
+
+// ForceUnlock releases whatever lock or hold a state has.
+type ForceUnlock struct {
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why, for the audit log."`
+}
+
 // Key says which key wraps a document's data key.
 type Key struct {
 	Kind    string `json:"kind" enum:"platform,transit"`

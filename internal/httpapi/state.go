@@ -44,6 +44,7 @@ type statesInput struct {
 func (a *API) mountState() {
 	a.mountLock()
 	a.mountVersion()
+	a.mountStateManagement()
 	const path = "/api/tf-states/{name}/state"
 	document := map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Description: "A state document, byte for byte as it was sent."}}}
 	read := a.backendDoc("read-state", "Read the current document of a state", "The document")
@@ -66,6 +67,46 @@ func (a *API) mountState() {
 			v, err := a.engine.State(ctx, actor, in.Name)
 			return oneOf(showState(v), err)
 		})
+}
+
+// mountStateManagement mounts what only an administrator may do.
+func (a *API) mountStateManagement() {
+	const path = "/api/tf-states/{name}"
+	tags := []string{"state"}
+	route(a, huma.Operation{
+		OperationID: "force-unlock-state", Method: http.MethodPost, Path: path + "/force-unlock", Tags: tags,
+		Summary: "Release whatever lock is held, and end a run's hold",
+	},
+		access.StateManage, func(ctx context.Context, actor access.Actor, in *forceUnlockInput) (*one[api.State], error) {
+			reason := ""
+			if in.Body != nil {
+				reason = in.Body.Reason
+			}
+			v, err := a.engine.ForceUnlock(ctx, actor, in.Name, reason)
+			return oneOf(showState(v), err)
+		})
+	route(a, huma.Operation{
+		OperationID: "delete-state", Method: http.MethodDelete, Path: path, Tags: tags, DefaultStatus: http.StatusNoContent,
+		Summary: "Delete a state that is not locked or held; it can be restored for a time",
+	},
+		access.StateManage, func(ctx context.Context, actor access.Actor, in *deleteStateInput) (*struct{}, error) {
+			return nil, a.engine.DeleteState(ctx, actor, in.Name, in.Purge)
+		})
+	route(a, huma.Operation{OperationID: "restore-state", Method: http.MethodPost, Path: path + "/restore", Tags: tags, Summary: "Bring a deleted state back as it was"},
+		access.StateManage, func(ctx context.Context, actor access.Actor, in *StateName) (*one[api.State], error) {
+			v, err := a.engine.RestoreState(ctx, actor, in.Name)
+			return oneOf(showState(v), err)
+		})
+}
+
+type forceUnlockInput struct {
+	StateName
+	Body *api.ForceUnlock `required:"false"`
+}
+
+type deleteStateInput struct {
+	StateName
+	Purge bool `query:"purge" doc:"Delete its bytes and keys at once, those of a deleted state too; nothing brings them back."`
 }
 
 func (a *API) readState(w http.ResponseWriter, r *http.Request, actor access.Actor) error {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -37,6 +38,57 @@ func (a *API) mountVersion() {
 		}}},
 	}
 	a.handle(http.MethodGet, "/api/tf-states/{name}/versions/{version}/content", access.StateRead, content, a.downloadVersion)
+	a.mountVersionChanges()
+}
+
+// mountVersionChanges mounts what makes another version current.
+func (a *API) mountVersionChanges() {
+	type change func(ctx context.Context, actor access.Actor, name string, number int64) (state.Version, error)
+	for _, c := range []struct {
+		id, verb, summary string
+		change            change
+	}{
+		{"rollback-state", "rollback", "Make an older version current again, as a new version with a serial of its own", a.engine.RollbackState},
+		{"accept-state-version", "accept", "Make a quarantined version current", a.engine.AcceptVersion},
+	} {
+		route(a, huma.Operation{OperationID: c.id, Method: http.MethodPost, Path: "/api/tf-states/{name}/" + c.verb, Tags: []string{"state"}, Summary: c.summary},
+			access.StateWrite, func(ctx context.Context, actor access.Actor, in *pickVersionInput) (*one[api.StateVersion], error) {
+				v, err := c.change(ctx, actor, in.Name, in.Body.Version)
+				return oneOf(showVersion(state.State{Head: &v}, v), err)
+			})
+	}
+	document := huma.Operation{
+		OperationID: "import-state", Tags: []string{"state"}, Summary: "Make a state of a document from elsewhere; a name in use is refused",
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Description: "A state document."}}}},
+		Responses: map[string]*huma.Response{"201": {Description: "The state's first version", Content: map[string]*huma.MediaType{
+			"application/json": {Schema: schema[api.StateVersion](a)},
+		}}},
+	}
+	a.handle(http.MethodPost, "/api/tf-states/{name}/import", access.StateWrite, document, a.importState, maxBody(stateBodyBytes))
+}
+
+type pickVersionInput struct {
+	StateName
+	Body api.PickVersion
+}
+
+func (a *API) importState(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
+	sum, err := contentMD5(r)
+	if err != nil {
+		return err
+	}
+	v, err := a.engine.ImportState(r.Context(), actor, r.PathValue("name"), engine.StateWrite{MD5: sum, Size: r.ContentLength, Body: r.Body})
+	if err != nil {
+		return err
+	}
+	answer, err := json.Marshal(showVersion(state.State{Head: &v}, v))
+	if err != nil {
+		return fmt.Errorf("encode the version: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(answer) // the client went away
+	return nil
 }
 
 func (a *API) downloadVersion(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
