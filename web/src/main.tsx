@@ -8,12 +8,10 @@ import { createRoot } from "react-dom/client";
 import { newRouter } from "./app/router";
 import { newQueryClient, safeReturn } from "./app/session";
 
-// lockScroll would write a style element, which the content security policy forbids; theme.css does it instead.
 const theme = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
-    Modal: { defaultProps: { lockScroll: false, centered: true, transitionProps: { duration: 80 } } },
     Menu: { defaultProps: { transitionProps: { duration: 80 } } },
   },
 });
@@ -30,6 +28,8 @@ const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");
 createRoot(root).render(
   <StrictMode>
+    {/* Mantine would write its variables and classes as style elements, which the content security policy forbids:
+        theme.css has the ones in use. */}
     <MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
       <QueryClientProvider client={queryClient}>
         <RouterProvider router={router} />

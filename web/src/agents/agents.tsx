@@ -1,4 +1,4 @@
-import { Button, Modal, NativeSelect, TextInput } from "@mantine/core";
+import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
@@ -7,6 +7,7 @@ import type { Agent, IssuedAgent } from "../api/words";
 import { useMay } from "../app/session";
 import { Badge, Notice, type Tone } from "../ui/badge";
 import { CopyLine } from "../ui/copy";
+import { Dialog } from "../ui/dialog";
 import { Empty, Loading, Page } from "../ui/page";
 import { Pager } from "../ui/pager";
 import { ProblemBox } from "../ui/problem";
@@ -151,7 +152,7 @@ function IssueDialog({ close }: { close: () => void }) {
   };
   if (attempt.data) return <Issued issued={attempt.data} close={close} />;
   return (
-    <Modal opened onClose={close} title="Add an agent" closeButtonProps={{ "aria-label": "Close" }}>
+    <Dialog title="Add an agent" close={close}>
       <form className={ui.column} onSubmit={submit} noValidate>
         {list.error && <ProblemBox error={list.error} />}
         {list.data && usable.length === 0 && (
@@ -178,20 +179,13 @@ function IssueDialog({ close }: { close: () => void }) {
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 
 function Issued({ issued, close }: { issued: IssuedAgent; close: () => void }) {
   return (
-    <Modal
-      opened
-      onClose={close}
-      title="The agent's token"
-      size="lg"
-      closeOnClickOutside={false}
-      closeButtonProps={{ "aria-label": "Close" }}
-    >
+    <Dialog title="The agent's token" close={close} wide keep>
       <div className={ui.column}>
         <p>
           This is shown once. Give it to the broker of{" "}
@@ -205,7 +199,7 @@ function Issued({ issued, close }: { issued: IssuedAgent; close: () => void }) {
           <Button onClick={close}>I have kept it</Button>
         </div>
       </div>
-    </Modal>
+    </Dialog>
   );
 }
 
@@ -217,7 +211,7 @@ function RevokeDialog({ agent, close }: { agent: Agent; close: () => void }) {
     onSettled: () => queryClient.invalidateQueries({ queryKey: ["agents"] }),
   });
   return (
-    <Modal opened onClose={close} title="Revoke this agent" closeButtonProps={{ "aria-label": "Close" }}>
+    <Dialog title="Revoke this agent" close={close}>
       <div className={ui.column}>
         <p>
           <strong>
@@ -236,6 +230,6 @@ function RevokeDialog({ agent, close }: { agent: Agent; close: () => void }) {
           </Button>
         </div>
       </div>
-    </Modal>
+    </Dialog>
   );
 }

@@ -98,7 +98,7 @@ export function AuditPage() {
   return (
     <Page title="Audit">
       <VerifyPanel />
-      <div className={ui.filters} role="search" aria-label="Audit log">
+      <search className={ui.filters} aria-label="Audit log">
         <TextFilter
           first
           label="Action"
@@ -118,7 +118,7 @@ export function AuditPage() {
           placeholder="A run's id, a state's name"
           onChange={(object) => set({ object })}
         />
-      </div>
+      </search>
       {list.error && <ProblemBox error={list.error} again={() => list.refetch()} />}
       {list.isPending && !list.error && <Loading what="the audit log" />}
       {list.data?.items.length === 0 && (

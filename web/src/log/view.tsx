@@ -123,11 +123,11 @@ function Lines({
     virtual.scrollToIndex(e.key === "Home" ? 0 : rows.count - 1, { align: e.key === "Home" ? "start" : "end" });
   };
   return (
-    // A region that scrolls must be reachable by keyboard.
     <section
       className={css.scroll}
       ref={box}
       aria-label="Lines of the log"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
       tabIndex={0}
       onKeyDown={keys}
       onScroll={(e) => {

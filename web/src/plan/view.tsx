@@ -371,6 +371,7 @@ function Value({ side }: { side: Side }) {
       );
     case "text":
       return (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
         <pre className={css.value} tabIndex={0}>
           <Text lines>{side.text}</Text>
         </pre>

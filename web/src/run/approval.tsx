@@ -1,4 +1,4 @@
-import { Button, Modal, Textarea, TextInput } from "@mantine/core";
+import { Button, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { approve, cancel, reject } from "../api/client";
@@ -6,6 +6,7 @@ import type { Run } from "../api/words";
 import { useMay } from "../app/session";
 import { type Ending, ending as endingOf, type Planned } from "../plan/plan";
 import { Notice } from "../ui/badge";
+import { Dialog } from "../ui/dialog";
 import { ProblemBox } from "../ui/problem";
 import { Text } from "../ui/text";
 import { EndingBanner, EndingList, endingTitle } from "./ending";
@@ -108,7 +109,7 @@ function ApproveDialog({ run, current, close }: { run: Run; current: Shown; clos
   const changed = current.digest !== shown.digest || run.status !== "awaiting_approval";
   const confirmed = !typing || typed === run.stack;
   return (
-    <Modal opened onClose={close} title="Approve this plan" size="lg" closeButtonProps={{ "aria-label": "Close" }}>
+    <Dialog title="Approve this plan" close={close} wide>
       <form
         className={css.dialog}
         onSubmit={(e) => {
@@ -163,7 +164,7 @@ function ApproveDialog({ run, current, close }: { run: Run; current: Shown; clos
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 
@@ -171,7 +172,7 @@ function RejectDialog({ run, close }: { run: Run; close: () => void }) {
   const [reason, setReason] = useState("");
   const attempt = useChange(run, () => reject(run.id, reason), close);
   return (
-    <Modal opened onClose={close} title="Reject this plan" closeButtonProps={{ "aria-label": "Close" }}>
+    <Dialog title="Reject this plan" close={close}>
       <form
         className={css.dialog}
         onSubmit={(e) => {
@@ -199,7 +200,7 @@ function RejectDialog({ run, close }: { run: Run; close: () => void }) {
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 
@@ -220,12 +221,7 @@ export function CancelButton({ run }: { run: Run }) {
         Cancel the run …
       </Button>
       {open && (
-        <Modal
-          opened
-          onClose={() => setOpen(false)}
-          title="Cancel this run"
-          closeButtonProps={{ "aria-label": "Close" }}
-        >
+        <Dialog title="Cancel this run" close={() => setOpen(false)}>
           <div className={css.dialog}>
             {applying ? (
               <Notice tone="orange" title="It is being applied">
@@ -247,7 +243,7 @@ export function CancelButton({ run }: { run: Run }) {
               </Button>
             </div>
           </div>
-        </Modal>
+        </Dialog>
       )}
     </>
   );

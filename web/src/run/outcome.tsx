@@ -203,6 +203,7 @@ const attemptColumns: Column<Attempt>[] = [
     right: true,
     cell: (a) => (a.accepted_at ? <Took from={a.accepted_at} to={a.ended_at} /> : "not accepted"),
   },
+  { head: "Stages", cell: (a) => (a.stages.length === 0 ? null : <Stages attempt={a} />) },
   {
     head: "Message",
     cell: (a) =>
@@ -213,6 +214,27 @@ const attemptColumns: Column<Attempt>[] = [
       ) : null,
   },
 ];
+
+/** How long each stage took, and how much of it the tool itself did. */
+function Stages({ attempt: a }: { attempt: Attempt }) {
+  if (a.stages.length === 0) return null;
+  return (
+    <ul className="small numeric">
+      {a.stages.map((s) => (
+        <li key={s.stage}>
+          {s.stage} {seconds(s.milliseconds)}
+          {s.tool_milliseconds > 0 && <span className="dim"> ({seconds(s.tool_milliseconds)} in the tool)</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function seconds(milliseconds: number): string {
+  return milliseconds < 60_000
+    ? `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 2 : 1)} s`
+    : duration(milliseconds);
+}
 
 /** Each execution of the run's tasks. */
 export function Attempts({ run }: { run: Run }) {

@@ -108,7 +108,7 @@ export function RunsPage() {
   const known = groups.some(([v]) => v === (search.status ?? ""));
   return (
     <Page title="Runs">
-      <div className={ui.filters} role="search" aria-label="Runs">
+      <search className={ui.filters} aria-label="Runs">
         <TextFilter
           first
           label="Stack or run"
@@ -129,7 +129,7 @@ export function RunsPage() {
           }
           onChange={(status) => set({ status })}
         />
-      </div>
+      </search>
       {search.stack && (
         <div className={ui.row}>
           <span>

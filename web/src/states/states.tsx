@@ -60,7 +60,7 @@ export function StatesPage() {
   });
   return (
     <Page title="States">
-      <div className={ui.filters} role="search" aria-label="States">
+      <search className={ui.filters} aria-label="States">
         <TextFilter
           first
           label="State"
@@ -78,7 +78,7 @@ export function StatesPage() {
           ]}
           onChange={(show) => set({ show })}
         />
-      </div>
+      </search>
       {list.error && <ProblemBox error={list.error} again={() => list.refetch()} />}
       {list.isPending && !list.error && <Loading what="states" />}
       {list.data?.items.length === 0 &&

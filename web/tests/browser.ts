@@ -1,0 +1,47 @@
+import AxeBuilder from "@axe-core/playwright";
+import { test as base, expect, type Page } from "@playwright/test";
+import { served } from "./server";
+
+/**
+ * A page of somebody signed in. Whatever the content security policy stops, whatever throws, and every error on the
+ * console fails the test, unless it named the text in allowed.
+ */
+export const test = base.extend<{ signedIn: Page; allowed: string[] }>({
+  // biome-ignore lint/correctness/noEmptyPattern: Playwright takes the names of fixtures from it
+  allowed: async ({}, use) => use([]),
+  page: async ({ page, allowed }, use) => {
+    const wrong: string[] = [];
+    page.on("pageerror", (e) => wrong.push(`thrown: ${e.message}`));
+    page.on("console", (m) => {
+      if (["error", "warning"].includes(m.type())) wrong.push(`console: ${m.text()} ${m.location().url}`);
+    });
+    page.on("dialog", (d) => {
+      wrong.push(`dialog: ${d.message()}`);
+      d.dismiss();
+    });
+    await use(page);
+    expect(wrong.filter((w) => !allowed.some((a) => w.includes(a)))).toEqual([]);
+  },
+  signedIn: async ({ page }, use) => {
+    const { address, token } = served();
+    const r = await page.request.post(`${address}/api/session`, { data: { token }, headers: { Origin: address } });
+    expect(r.status(), await r.text()).toBe(200);
+    await use(page);
+  },
+});
+
+/** Says what a machine can say about who can use the page. */
+export async function accessible(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  expect(
+    violations.map((v) => `${v.id}: ${v.nodes.map((n) => `${n.target.join(" ")} ${n.failureSummary}`).join("\n")}`),
+  ).toEqual([]);
+}
+
+/** The page is not wider than the window: nothing is to be found by scrolling sideways. */
+export async function fits(page: Page): Promise<void> {
+  const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  expect(over, "pixels beyond the window").toBeLessThanOrEqual(0);
+}
+
+export { expect };

@@ -1,0 +1,149 @@
+import type { Page } from "@playwright/test";
+import { accessible, expect, fits, test } from "./browser";
+import { served } from "./server";
+
+/** Every page as it stands once loaded: in this project's width and colours, for axe, for the eye, and for the policy. */
+const pages: { name: string; at: () => string; ready: (p: Page) => Promise<void> }[] = [
+  { name: "runs", at: () => "/runs", ready: (p) => expect(p.getByRole("row")).not.toHaveCount(0) },
+  {
+    name: "runs-none",
+    at: () => "/runs?q=nothing-has-this-name",
+    ready: (p) => expect(p.getByText("No run matches")).toBeVisible(),
+  },
+  {
+    name: "run-asks",
+    at: () => `/runs/${served().asks}`,
+    ready: async (p) => {
+      await expect(p.getByRole("heading", { name: "3 will be destroyed" })).toBeVisible();
+      await expect(p.getByRole("region", { name: "Plan of main" })).toBeVisible();
+    },
+  },
+  {
+    name: "run-lost",
+    at: () => `/runs/${served().lost}`,
+    ready: async (p) => {
+      await expect(p.getByText("The agent was lost")).toBeVisible();
+      await expect(p.getByText("is still locked by this run, and held")).toBeVisible();
+      await expect(p.getByText("100,001 lines")).toBeVisible();
+    },
+  },
+  {
+    name: "run-plan",
+    at: () => `/runs/${served().done}?tab=plan`,
+    ready: (p) => expect(p.getByText("Nothing will be destroyed")).toBeVisible(),
+  },
+  {
+    name: "run-log",
+    at: () => `/runs/${served().done}?tab=log`,
+    ready: (p) => expect(p.getByRole("button", { name: /main: apply/ }).last()).toBeVisible(),
+  },
+  {
+    name: "run-outputs",
+    at: () => `/runs/${served().done}?tab=outputs`,
+    ready: (p) => expect(p.getByText("hidden, because it is sensitive")).toBeVisible(),
+  },
+  {
+    name: "run-attempts",
+    at: () => `/runs/${served().done}?tab=attempts`,
+    ready: (p) => expect(p.getByRole("row")).toHaveCount(3),
+  },
+  {
+    name: "states",
+    at: () => "/states",
+    ready: (p) => expect(p.getByRole("link", { name: "billing.main" })).toBeVisible(),
+  },
+  {
+    name: "state-locked",
+    at: () => "/states/billing.main",
+    ready: async (p) => {
+      await expect(p.getByRole("heading", { name: "Hold" })).toBeVisible();
+      await expect(p.getByText("Its agent was lost")).toBeVisible();
+      await expect(p.getByText("No versions yet")).toBeVisible();
+    },
+  },
+  {
+    name: "state-laptop",
+    at: () => "/states/laptop",
+    ready: (p) => expect(p.getByText("To release it by force")).toBeVisible(),
+  },
+  { name: "state-versions", at: () => "/states/history", ready: (p) => expect(p.getByRole("row")).toHaveCount(51) },
+  {
+    name: "state-sealed",
+    at: () => "/states/sealed",
+    ready: (p) => expect(p.getByText("can neither read nor compare it")).toBeVisible(),
+  },
+  { name: "agents", at: () => "/agents", ready: (p) => expect(p.getByText("never-seen")).toBeVisible() },
+  { name: "audit", at: () => "/audit", ready: (p) => expect(p.getByText("Details").first()).toBeVisible() },
+  {
+    name: "nothing",
+    at: () => "/there/is/no-such.page",
+    ready: (p) => expect(p.getByText("There is no page at this address")).toBeVisible(),
+  },
+];
+
+for (const { name, at, ready } of pages) {
+  test(name, async ({ signedIn: page }, info) => {
+    await page.goto(served().address + at());
+    await ready(page);
+    await fits(page);
+    await accessible(page);
+    await page.screenshot({
+      path: info.outputPath("..", "shots", `${name}-${info.project.name.replace(" ", "-")}.png`),
+      fullPage: true,
+    });
+  });
+}
+
+test.describe("without a session", () => {
+  // The browser itself says on its console that an answer was 401.
+  test.use({ allowed: ["status of 401"] });
+  for (const [name, hash, button] of [
+    ["signin", "", "Sign in"],
+    ["signin-link", "#code=some-code", "Sign in"],
+  ] as const) {
+    test(name, async ({ page }, info) => {
+      await page.goto(`${served().address}/signin${hash}`);
+      await expect(page.getByRole("button", { name: button })).toBeVisible();
+      await fits(page);
+      await accessible(page);
+      await page.screenshot({
+        path: info.outputPath("..", "shots", `${name}-${info.project.name.replace(" ", "-")}.png`),
+      });
+    });
+  }
+});
+
+for (const [name, open] of [
+  ["dialog-approve", "Approve …"],
+  ["dialog-reject", "Reject …"],
+  ["dialog-cancel", "Cancel the run …"],
+] as const) {
+  test(name, async ({ signedIn: page }, info) => {
+    await page.goto(`${served().address}/runs/${served().asks}`);
+    await page.getByRole("button", { name: open }).click();
+    const dialog = page.getByRole("dialog");
+    await expect(dialog).toBeVisible();
+    await expect(dialog).toHaveCSS("opacity", "1");
+    await fits(page);
+    await accessible(page);
+    await page.screenshot({
+      path: info.outputPath("..", "shots", `${name}-${info.project.name.replace(" ", "-")}.png`),
+    });
+  });
+}
+
+test("dialog-agent and the account menu", async ({ signedIn: page }, info) => {
+  await page.goto(`${served().address}/agents`);
+  await page.getByRole("button", { name: "Add an agent …" }).click();
+  await expect(page.getByRole("dialog").getByLabel("Account")).toHaveValue("local");
+  await accessible(page);
+  await page.screenshot({
+    path: info.outputPath("..", "shots", `dialog-agent-${info.project.name.replace(" ", "-")}.png`),
+  });
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await page.getByRole("banner").getByRole("button").click();
+  await expect(page.getByRole("menuitem", { name: "Sign out" })).toBeVisible();
+  await accessible(page);
+  await page.screenshot({ path: info.outputPath("..", "shots", `menu-${info.project.name.replace(" ", "-")}.png`) });
+});
