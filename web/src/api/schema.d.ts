@@ -623,6 +623,58 @@ export interface paths {
         get: operations["get-state"];
         put?: never;
         post?: never;
+        /** Delete a state that is not locked or held; it can be restored for a time */
+        delete: operations["delete-state"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tf-states/{name}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a quarantined version current */
+        post: operations["accept-state-version"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tf-states/{name}/force-unlock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Release whatever lock is held, and end a run's hold */
+        post: operations["force-unlock-state"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tf-states/{name}/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a state of a document from elsewhere; a name in use is refused */
+        post: operations["import-state"];
         delete?: never;
         options?: never;
         head?: never;
@@ -642,6 +694,40 @@ export interface paths {
         post: operations["lock-state"];
         /** Release a state's lock */
         delete: operations["unlock-state"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tf-states/{name}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring a deleted state back as it was */
+        post: operations["restore-state"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tf-states/{name}/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make an older version current again, as a new version with a serial of its own */
+        post: operations["rollback-state"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1121,6 +1207,10 @@ export interface components {
             text: string;
             type: string;
         };
+        ForceUnlock: {
+            /** @description Why, for the audit log. */
+            reason?: string;
+        };
         Heartbeat: {
             attempt: string;
             draining?: boolean;
@@ -1273,6 +1363,10 @@ export interface components {
             id: string;
             kind: string;
             name: string;
+        };
+        PickVersion: {
+            /** Format: int64 */
+            version: number;
         };
         PlanMade: {
             attempt: string;
@@ -3105,6 +3199,166 @@ export interface operations {
             };
         };
     };
+    "delete-state": {
+        parameters: {
+            query?: {
+                /** @description Delete its bytes and keys at once, those of a deleted state too; nothing brings them back. */
+                purge?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "accept-state-version": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PickVersion"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StateVersion"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "force-unlock-state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ForceUnlock"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["State"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "import-state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description The state's first version */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        client_encrypted: boolean;
+                        /** Format: date-time */
+                        created_at: string;
+                        created_by: components["schemas"]["Holder"];
+                        current: boolean;
+                        key: components["schemas"]["Key"];
+                        lineage: string;
+                        lock_id: string;
+                        quarantined: boolean;
+                        /** Format: int64 */
+                        serial: number | null;
+                        sha256: string;
+                        /** Format: int64 */
+                        size: number;
+                        /** @enum {string} */
+                        source: "write" | "import" | "rollback" | "recovery";
+                        tool_version: string;
+                        /** Format: int64 */
+                        version: number;
+                    };
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "lock-state": {
         parameters: {
             query?: never;
@@ -3250,6 +3504,74 @@ export interface operations {
                         Version?: string;
                         Who?: string;
                     };
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "restore-state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["State"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "rollback-state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PickVersion"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StateVersion"];
                 };
             };
             /** @description A refusal or failure */
