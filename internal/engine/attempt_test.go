@@ -645,9 +645,11 @@ func TestStagedObjectsAreSwept(t *testing.T) {
 				return err
 			})
 		}
-		w.pass(50 * time.Minute)
+		w.clock.move(50 * time.Minute)
+		w.ok(w.engine.Housekeep(t.Context()))
 		w.ok(read())
-		w.pass(11 * time.Minute)
+		w.clock.move(11 * time.Minute)
+		w.ok(w.engine.Housekeep(t.Context()))
 		if err := read(); !fault.Is(err, fault.NotFound) {
 			t.Errorf("after an hour the staged chunk: %v, want it gone", err)
 		}
