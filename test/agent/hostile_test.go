@@ -70,6 +70,9 @@ func TestX02_TokenThroughProc(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = write.Close()
+		if err := read.Chown(workerUID, groupID); err != nil {
+			t.Fatal(err)
+		}
 		a.files = []*os.File{read}
 		a.start(workerUID, []string{
 			"HOLDFAST_PLATFORM_URL=" + p.url, "HOLDFAST_AGENT_TOKEN_FILE=/dev/fd/3", "HOLDFAST_HEALTH_ADDR=off", "HOLDFAST_TOFU_BIN=" + a.tool,
