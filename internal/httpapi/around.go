@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"runtime/debug"
 	"time"
 
@@ -134,9 +135,20 @@ func (a *API) finished(r *http.Request, n *notes, w *answer, took time.Duration)
 	if n.pattern == "GET /healthz" || n.pattern == "GET /readyz" || n.pattern == "GET /metrics" {
 		level = slog.LevelDebug
 	}
-	a.log.LogAttrs(r.Context(), level, "request", slog.String("request_id", n.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+	a.log.LogAttrs(r.Context(), level, "request", slog.String("request_id", n.id), slog.String("method", r.Method), slog.String("path", loggable(r.URL.Path)),
 		slog.Int("status", w.status), slog.Int64("bytes", w.bytes), slog.Duration("took", took), slog.String("actor", n.actor.ID),
 		slog.String("organization", n.actor.Org), slog.String("from", n.from.String()))
+}
+
+var tokenLike = regexp.MustCompile(`hf_(pat|run|agt)_[A-Za-z0-9_-]*`)
+
+// loggable is a path without the token that somebody took for an id, and no longer than paths are.
+func loggable(path string) string {
+	const most = 512
+	if len(path) > most {
+		path = path[:most] + "…"
+	}
+	return tokenLike.ReplaceAllString(path, redact.Mark)
 }
 
 // Waits for a client: a body or an answer may take the slack and then a second for each of these bytes. Every wait

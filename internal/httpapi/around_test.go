@@ -112,6 +112,7 @@ func TestLogHoldsNoCredentialAndNoQuery(t *testing.T) {
 	s.do(t, "POST", "/api/session", api.SignIn{Token: s.admin})
 	wrong := access.NewToken(access.PersonalPrefix).Reveal()
 	s.as(t, wrong, "GET", "/api/whoami", nil)
+	s.as(t, s.admin, "DELETE", "/api/tokens/"+wrong, nil)
 	s.do(t, "GET", "/api/accounts/a%0d%0amsg=forged%1b[31m", nil)
 	log := s.log.String()
 	for _, bad := range []string{"SECRETQUERY", s.admin, wrong, "\x1b", "\nmsg=forged"} {
@@ -119,8 +120,8 @@ func TestLogHoldsNoCredentialAndNoQuery(t *testing.T) {
 			t.Errorf("the log holds %q:\n%s", bad, log)
 		}
 	}
-	if n := strings.Count(log, "msg=request"); n != 5 {
-		t.Errorf("the log has %d request lines, want 5:\n%s", n, log)
+	if n := strings.Count(log, "msg=request"); n != 6 {
+		t.Errorf("the log has %d request lines, want 6:\n%s", n, log)
 	}
 	if !strings.Contains(log, "path=/api/accounts") || !strings.Contains(log, "request_id=req_") {
 		t.Errorf("the log lacks the path or the request id:\n%s", log)

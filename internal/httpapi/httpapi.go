@@ -34,12 +34,11 @@ type Config struct {
 
 // API is the handler of all routes.
 type API struct {
-	engine  *engine.Engine
-	log     *slog.Logger
-	now     func() time.Time
-	version string
-	base    *url.URL
-	ui      fs.FS
+	engine *engine.Engine
+	log    *slog.Logger
+	now    func() time.Time
+	base   *url.URL
+	ui     fs.FS
 
 	mux     *http.ServeMux
 	huma    huma.API
@@ -62,8 +61,8 @@ var ErrShutdown = errors.New("the server is shutting down")
 
 // New makes an API with all routes mounted.
 func New(c Config) *API {
-	a := &API{engine: c.Engine, log: c.Log, now: c.Now, version: c.Version, base: c.BaseURL, ui: c.UI, proxies: c.TrustedProxies,
-		mux: http.NewServeMux(), crossSite: http.NewCrossOriginProtection(), metrics: newMetrics(c.Metrics),
+	a := &API{engine: c.Engine, log: c.Log, now: c.Now, base: c.BaseURL, ui: c.UI, proxies: c.TrustedProxies,
+		mux: http.NewServeMux(), crossSite: http.NewCrossOriginProtection(), metrics: newMetrics(c.Metrics, c.Version),
 		usage:   newUsage(),
 		signIns: newLimiter(c.Now, 10, 6*time.Second), wrong: newLimiter(c.Now, 100, 100*time.Millisecond)}
 	// A base URL is never refused as an origin: without it, a proxy that rewrites Host would lock browsers out.

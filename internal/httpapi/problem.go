@@ -74,6 +74,9 @@ func (a *API) problemOf(ctx context.Context, err error) *problem {
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		err = fault.Wrap(err, fault.TooLarge, "body_too_large", "The request's body is larger than the %d bytes that this route takes.", over.Limit)
 	}
+	if _, named := errors.AsType[*fault.Error](err); !named && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		err = fault.Wrap(err, fault.Unavailable, "timeout", "The request took too long, or was given up, and was ended.").WithHint("Try it again.")
+	}
 	f := fault.From(err)
 	p := newProblem(ctx, status(f.Kind), f.Code, f.Public, f.Hint)
 	switch f.Kind {
