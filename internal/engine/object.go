@@ -30,7 +30,7 @@ const (
 	readBytes   = 32 << 10
 	inlineBytes = 64 << 10  // sealed bytes up to here stand in the object's row
 	chunkBytes  = 256 << 10 // database/sql holds a value whole, so larger ones are cut
-	readAhead   = 16        // chunks read in one transaction
+	readAhead   = 8         // chunks read in one transaction
 )
 
 // discardTimeout bounds the clean-up after a save that failed; what it does not reach, the sweep does.

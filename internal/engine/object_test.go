@@ -217,7 +217,7 @@ func TestDamagedObject(t *testing.T) {
 // A read that has begun is not broken by a save that replaces what is read.
 func TestReadWhileReplaced(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
-		plain := noise(3 << 20)
+		plain := noise(1500 << 10)
 		o := s.attach(t, s.seal(t, plain))
 		r, err := s.OpenObject(t.Context(), o)
 		if err != nil {

@@ -234,6 +234,30 @@ func TestMayChange(t *testing.T) {
 	}
 }
 
+func TestMayAccept(t *testing.T) {
+	kept := state.Version{Number: 2, Quarantined: true, By: attempt("att_1", "run_1").Holder}
+	for name, c := range map[string]struct {
+		s    state.State
+		code string
+	}{
+		"free":                   {unlocked(), ""},
+		"held for this save":     {heldBy("run_1", unlocked()), ""},
+		"held by another run":    {heldBy("run_2", unlocked()), "state_locked"},
+		"locked":                 {lockedBy(user("ann")), "state_locked"},
+		"locked and held for it": {heldBy("run_1", lockedBy(attempt("att_1", "run_1"))), "state_locked"},
+		"deleted":                {deleted(unlocked()), "state_deleted"},
+	} {
+		if err := state.MayAccept(c.s, user("ann"), kept, false); fault.Code(err) != c.code {
+			t.Errorf("%s: %v, want code %q", name, err, c.code)
+		}
+	}
+	own := kept
+	own.By = user("ann").Holder
+	if err := state.MayAccept(heldBy("run_1", unlocked()), user("ann"), own, false); fault.Code(err) != "state_locked" {
+		t.Errorf("a person's save while a run holds: %v, want state_locked", err)
+	}
+}
+
 // L02: a conflict carries the holder's document, never the asker's, and says who holds it and since when.
 func TestConflictNamesTheHolder(t *testing.T) {
 	said := lockedBy(user("ann"))
