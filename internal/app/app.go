@@ -67,7 +67,7 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	chain, err := audit.NewChain(keys.AuditKey())
+	chain, err := audit.NewChain(keys.AuditKey(), keys.EarlierAuditKeys()...)
 	if err != nil {
 		return nil, err
 	}

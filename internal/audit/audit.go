@@ -30,15 +30,18 @@ type Record struct {
 	Hash      string          `json:"hash"` // hex HMAC-SHA256
 }
 
-// Chain is the key of the installation's chains.
-type Chain struct{ key []byte }
+// Chain is the keys of the installation's chains: the first links, all of them check.
+type Chain struct{ keys [][]byte }
 
-// NewChain takes a key of 32 bytes or more.
-func NewChain(key []byte) (*Chain, error) {
-	if len(key) < 32 {
-		return nil, fmt.Errorf("the audit key has %d bytes, it needs 32", len(key))
+// NewChain takes a key of 32 bytes or more, and those that linked records before it did.
+func NewChain(key []byte, earlier ...[]byte) (*Chain, error) {
+	c := &Chain{keys: append([][]byte{key}, earlier...)}
+	for _, k := range c.keys {
+		if len(k) < 32 {
+			return nil, fmt.Errorf("an audit key has %d bytes, it needs 32", len(k))
+		}
 	}
-	return &Chain{key: key}, nil
+	return c, nil
 }
 
 // Link makes r the record after tail: it sets Seq and Hash. A zero tail starts the chain.
@@ -48,7 +51,7 @@ func (c *Chain) Link(tail, r Record) Record {
 	if len(r.Data) == 0 {
 		r.Data = json.RawMessage("{}")
 	}
-	r.Hash = c.sum(tail.Hash, r)
+	r.Hash = sum(c.keys[0], tail.Hash, r)
 	return r
 }
 
@@ -59,10 +62,20 @@ func (c *Chain) Check(tail, r Record) error {
 		return broken(r, "it belongs to another organization than the one before it")
 	case r.Seq != tail.Seq+1:
 		return broken(r, fmt.Sprintf("record %d is missing", tail.Seq+1))
-	case !hmac.Equal([]byte(r.Hash), []byte(c.sum(tail.Hash, r))):
+	case !c.linked(tail.Hash, r):
 		return broken(r, "its content, or that of a record before it, was changed")
 	}
 	return nil
+}
+
+// linked reports whether one of the keys linked r after before.
+func (c *Chain) linked(before string, r Record) bool {
+	for _, key := range c.keys {
+		if hmac.Equal([]byte(r.Hash), []byte(sum(key, before, r))) {
+			return true
+		}
+	}
+	return false
 }
 
 func broken(r Record, why string) error {
@@ -71,8 +84,8 @@ func broken(r Record, why string) error {
 }
 
 // sum binds each field with its length, so that no two records share an encoding.
-func (c *Chain) sum(before string, r Record) string {
-	m := hmac.New(sha256.New, c.key)
+func sum(key []byte, before string, r Record) string {
+	m := hmac.New(sha256.New, key)
 	field := func(b string) {
 		var n [8]byte
 		binary.BigEndian.PutUint64(n[:], uint64(len(b)))

@@ -118,6 +118,17 @@ func (p *Platform) ID() string { return p.primary.id }
 // AuditKey is the key of the installation's audit chain, derived from the primary key.
 func (p *Platform) AuditKey() []byte { return append([]byte(nil), p.primary.audit...) }
 
+// EarlierAuditKeys are those of the earlier platform keys: records that were linked under them can still be checked.
+func (p *Platform) EarlierAuditKeys() [][]byte {
+	var keys [][]byte
+	for _, k := range p.keys {
+		if k != p.primary {
+			keys = append(keys, append([]byte(nil), k.audit...))
+		}
+	}
+	return keys
+}
+
 // Ready is nil: the keys are in memory.
 func (p *Platform) Ready(context.Context) error { return nil }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast.dev/holdfast/internal/audit"
 	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/keyring"
 	"holdfast.dev/holdfast/internal/redact"
@@ -152,5 +153,36 @@ func TestMalformedKeysAreRefused(t *testing.T) {
 	}
 	if _, err := keyring.NewPlatform(redact.NewSecret(good.Reveal() + "\n")); err != nil {
 		t.Errorf("a key with the newline of its file: %v", err)
+	}
+}
+
+// A new primary key must not make the audit log of the time before look forged.
+func TestAuditChainSurvivesRotation(t *testing.T) {
+	chain := func(p *keyring.Platform) *audit.Chain {
+		t.Helper()
+		c, err := audit.NewChain(p.AuditKey(), p.EarlierAuditKeys()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := chain(platform(t, 1)).Link(audit.Record{}, audit.Record{Org: "o", Action: "a"})
+	after := chain(platform(t, 2, 1))
+	second := after.Link(first, audit.Record{Org: "o", Action: "b"})
+	if err := after.Check(audit.Record{}, first); err != nil {
+		t.Errorf("a record from before the rotation: %v", err)
+	}
+	if err := after.Check(first, second); err != nil {
+		t.Errorf("a record from after it: %v", err)
+	}
+	if err := chain(platform(t, 1)).Check(first, second); err == nil {
+		t.Error("the earlier key still links")
+	}
+	first.Action = "x"
+	if err := after.Check(audit.Record{}, first); err == nil {
+		t.Error("a forged record passes")
+	}
+	if err := chain(platform(t, 3)).Check(audit.Record{}, second); err == nil {
+		t.Error("a key that never linked anything checks it")
 	}
 }
