@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"holdfast.dev/holdfast/internal/fault"
@@ -104,7 +106,7 @@ func (e *Engine) sealInto(o *Object, out *chunkWriter, key []byte, r io.Reader, 
 			break
 		}
 		if readErr != nil {
-			return fmt.Errorf("receive the %s: %w", o.Kind, readErr)
+			return incomplete(o.Kind, readErr)
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -115,6 +117,15 @@ func (e *Engine) sealInto(o *Object, out *chunkWriter, key []byte, r io.Reader, 
 	}
 	o.SHA256, o.MD5 = hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(check.Sum(nil))
 	return nil
+}
+
+// incomplete names what kept a body from arriving whole. That a client stopped sending is the client's doing, and none
+// of the server's failures.
+func incomplete(kind string, err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) {
+		return fault.Wrap(err, fault.Invalid, "body_incomplete", "The %s did not arrive whole.", kind).WithHint("Send it again.")
+	}
+	return fmt.Errorf("receive the %s: %w", kind, err)
 }
 
 func tooLarge(kind string, limit int64) error {

@@ -116,8 +116,10 @@ func TestObjectThatFails(t *testing.T) {
 		if _, err := s.SealObject(t.Context(), s.org, "state", body(), 64<<20); !errors.Is(err, broken) {
 			t.Errorf("a broken body: %v, want %v", err, broken)
 		}
+		_, err := s.SealObject(t.Context(), s.org, "state", io.MultiReader(bytes.NewReader(noise(1<<20)), iotest.ErrReader(io.ErrUnexpectedEOF)), 64<<20)
+		wantRefused(t, "a body that was cut", err, "body_incomplete")
 		refused := fault.New(fault.Invalid, "no", "No.")
-		_, err := s.SealObject(t.Context(), s.org, "state", bytes.NewReader(noise(1<<20)), 64<<20, &refusingWriter{after: 900 << 10, err: refused})
+		_, err = s.SealObject(t.Context(), s.org, "state", bytes.NewReader(noise(1<<20)), 64<<20, &refusingWriter{after: 900 << 10, err: refused})
 		if fault.Code(err) != "no" {
 			t.Errorf("a refusing writer: %v, want its refusal", err)
 		}
