@@ -133,22 +133,46 @@ func (p *Platform) EarlierAuditKeys() [][]byte {
 func (p *Platform) Ready(context.Context) error { return nil }
 
 // NewDataKey makes a data key and wraps it with the primary key, bound to org and binding.
-func (p *Platform) NewDataKey(_ context.Context, org, binding string) (key, wrapped []byte, by state.Key, err error) {
-	key = make([]byte, KeyBytes)
-	wrapped = make([]byte, 1+saltBytes, wrapBytes)
-	// crypto/rand.Read never fails since Go 1.24: the process ends instead.
-	_, _ = rand.Read(key)
-	wrapped[0] = wrapFormat
-	_, _ = rand.Read(wrapped[1:])
-	aead, nonce, err := p.primary.aead(wrapped[1:])
-	if err != nil {
-		return nil, nil, state.Key{}, err
-	}
-	return key, aead.Seal(wrapped, nonce, key, bindingData(org, binding)), state.Key{Kind: KindPlatform, Name: p.primary.id, Version: "1"}, nil
+func (p *Platform) NewDataKey(ctx context.Context, org, binding string) (key, wrapped []byte, by state.Key, err error) {
+	key = newDataKey()
+	wrapped, by, err = p.Wrap(ctx, org, binding, key)
+	return key, wrapped, by, err
 }
 
 // OpenDataKey unwraps what NewDataKey made for the same org and binding, with the key that by names.
-func (p *Platform) OpenDataKey(_ context.Context, org, binding string, by state.Key, wrapped []byte) ([]byte, error) {
+func (p *Platform) OpenDataKey(ctx context.Context, org, binding string, by state.Key, wrapped []byte) ([]byte, error) {
+	return p.Unwrap(ctx, org, binding, by, wrapped)
+}
+
+// RewrapDataKey moves a data key that an earlier key wrapped to the primary one.
+func (p *Platform) RewrapDataKey(ctx context.Context, org, binding string, by state.Key, wrapped []byte) ([]byte, state.Key, error) {
+	return p.Rewrap(ctx, org, binding, by, wrapped)
+}
+
+// Wrap wraps with the primary key.
+func (p *Platform) Wrap(_ context.Context, org, binding string, key []byte) ([]byte, state.Key, error) {
+	wrapped := make([]byte, 1+saltBytes, wrapBytes)
+	wrapped[0] = wrapFormat
+	_, _ = rand.Read(wrapped[1:]) // never fails since Go 1.24: the process ends instead
+	aead, nonce, err := p.primary.aead(wrapped[1:])
+	if err != nil {
+		return nil, state.Key{}, err
+	}
+	return aead.Seal(wrapped, nonce, key, bindingData(org, binding)), state.Key{Kind: KindPlatform, Name: p.primary.id, Version: "1"}, nil
+}
+
+// Rewrap unwraps with the key that by names and wraps with the primary one.
+func (p *Platform) Rewrap(ctx context.Context, org, binding string, by state.Key, wrapped []byte) ([]byte, state.Key, error) {
+	key, err := p.Unwrap(ctx, org, binding, by, wrapped)
+	if err != nil {
+		return nil, state.Key{}, err
+	}
+	defer clear(key)
+	return p.Wrap(ctx, org, binding, key)
+}
+
+// Unwrap opens with the key that by names, the primary one or an earlier one.
+func (p *Platform) Unwrap(_ context.Context, org, binding string, by state.Key, wrapped []byte) ([]byte, error) {
 	if by.Kind != KindPlatform {
 		return nil, fault.New(fault.Internal, "key_missing", "This was sealed with the %s key %q, and this server has platform keys only.", by.Kind, by.Name).
 			WithHint("Configure the key service that holds it (HOLDFAST_TF_STATE_KEY_BACKEND).")
@@ -187,6 +211,10 @@ func (k *platformKey) aead(salt []byte) (aead cipher.AEAD, nonce []byte, err err
 	}
 	return aead, derived[KeyBytes:], nil
 }
+
+// Binding is what bytes of org and binding are bound to, in a form that no other pair has: for a Wrapper that has
+// to carry it itself.
+func Binding(org, binding string) [sha256.Size]byte { return sha256.Sum256(bindingData(org, binding)) }
 
 // bindingData writes each part with its length, so that no two pairs share an encoding.
 func bindingData(org, binding string) []byte {
