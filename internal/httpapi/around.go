@@ -202,15 +202,14 @@ func (w *answer) Flush() { _ = w.FlushError() }
 
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// patientBody bounds how slowly a body may arrive. Once it is all there it sets no deadline any more: one that passes
-// while a handler waits would cancel its request.
+// patientBody bounds how slowly a body may arrive. It must not be read behind its end, which http.MaxBytesReader sees
+// to: a deadline set then would pass while a handler waits, and cancel its request.
 type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	start   time.Time
 	now     func() time.Time
 	bytes   int64
-	ended   error
 }
 
 func patient(w http.ResponseWriter, body io.ReadCloser, now func() time.Time) io.ReadCloser {
@@ -221,15 +220,11 @@ func patient(w http.ResponseWriter, body io.ReadCloser, now func() time.Time) io
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
-	if b.ended != nil {
-		return 0, b.ended
-	}
 	if b.start.IsZero() {
 		b.start = b.now()
 	}
 	_ = b.control.SetReadDeadline(deadline(b.start, b.bytes)) // not supported: a test's recorder
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += int64(n)
-	b.ended = err
 	return n, err
 }
