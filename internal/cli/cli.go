@@ -20,6 +20,9 @@ type root struct {
 	Version versionCmd `cmd:"" help:"Say what this program is."`
 	OpenAPI openapiCmd `cmd:"" name:"openapi" hidden:"" help:"Print the description of the HTTP API."`
 
+	Completion completionCmd `cmd:"" help:"Print what makes a shell complete commands and names."`
+	Complete   completeCmd   `cmd:"" hidden:"" passthrough:"" help:"What the last of some words may become."`
+
 	Login  loginCmd  `cmd:"" help:"Sign in to a server and keep the token."`
 	Logout logoutCmd `cmd:"" help:"Forget a server's token."`
 	Whoami whoamiCmd `cmd:"" help:"Say who you are to the server."`

@@ -31,6 +31,7 @@ type devCmd struct {
 	Listen  string `placeholder:"HOST:PORT" default:"127.0.0.1:8480" help:"Where to listen; port 0 takes a free one."`
 	Data    string `placeholder:"DIR" default:".holdfast" help:"Folder for everything it keeps."`
 	NoAgent bool   `help:"Start the server alone."`
+	Samples bool   `negatable:"" default:"true" help:"Begin with a stack that has a run to look at, and one to approve."`
 }
 
 // Help has examples.
@@ -41,7 +42,7 @@ An administrator's token is kept for the other commands, as login does, so that 
 
 Examples:
   holdfast dev
-  holdfast dev --listen 127.0.0.1:0 --data /tmp/try`
+  holdfast dev --listen 127.0.0.1:0 --data /tmp/try --no-samples`
 }
 
 // Run serves until an interrupt.
@@ -200,6 +201,15 @@ func (d *dev) settle(ctx context.Context, server *app.App) error {
 		}
 	}
 	d.greet(server.BaseURL(), link)
+	if agent != nil && d.cmd.Samples {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			if err := d.samples(ctx, api); err != nil && ctx.Err() == nil {
+				d.log.WarnContext(ctx, "the samples could not be made", "error", err)
+			}
+		}()
+	}
 	return agent.wait(ctx)
 }
 
@@ -272,6 +282,9 @@ func (d *dev) greet(addr, link string) {
 	d.out.print("Holdfast is at %s, %s.\n\n", d.out.bold(addr), agent)
 	d.out.print("Sign a browser in, once:  %s\n", link)
 	d.out.print("Try it:                   holdfast up DIR\n")
+	if d.cmd.Samples && !d.cmd.NoAgent {
+		d.out.print("Something to look at:     the stack %s, with a run that waits for an approval\n", sampleStack)
+	}
 	d.out.print("Platform key:             %s (without it, nothing that is kept can be read)\n", filepath.Join(d.dir, "platform.key"))
 	d.out.print("Administrator's token:    %s\n", filepath.Join(d.dir, "token"))
 	d.out.print("Logs:                     %s\n\nCtrl-C ends both.\n", filepath.Join(d.dir, "*.log"))

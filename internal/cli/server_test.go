@@ -53,8 +53,10 @@ func (s *started) texts() (out, err string) {
 
 func startCommand(environ []string, args ...string) *started {
 	s := &started{interrupts: make(chan os.Signal, 2), code: make(chan int, 1), printed: make(chan struct{}, 1)}
-	env := cli.Env{Args: args, Environ: environ, Stdin: strings.NewReader(""), Stdout: lockedBuffer{s, &s.out}, Stderr: lockedBuffer{s, &s.err},
-		Interrupts: s.interrupts, Version: "1.2.3", Now: time.Now}
+	env := cli.Env{
+		Args: args, Environ: environ, Stdin: strings.NewReader(""), Stdout: lockedBuffer{s, &s.out}, Stderr: lockedBuffer{s, &s.err},
+		Interrupts: s.interrupts, Version: "1.2.3", Now: time.Now,
+	}
 	go func() { s.code <- cli.Run(context.Background(), env) }()
 	return s
 }

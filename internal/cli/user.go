@@ -14,6 +14,7 @@ type userCmd struct {
 	List    userListCmd    `cmd:"" help:"List users."`
 	Add     userAddCmd     `cmd:"" help:"Add a person; answers a link that signs them in, once."`
 	SetRole userSetRoleCmd `cmd:"" help:"Change what a user may do."`
+	Link    userLinkCmd    `cmd:"" help:"Make another sign-in link for a person."`
 }
 
 type userListCmd struct {
@@ -126,6 +127,41 @@ func (cmd *userSetRoleCmd) Run(ctx context.Context, c *call) error {
 		return c.printJSON(set)
 	}
 	c.out.print("%s is %s now.\n", c.out.bold(set.Name), set.Role)
+	return nil
+}
+
+type userLinkCmd struct {
+	remote
+	User string `arg:"" help:"Name or id of the user."`
+}
+
+// Help has an example.
+func (userLinkCmd) Help() string {
+	return `The link alone goes to standard output. It works once.
+
+Example:
+  holdfast user link ada`
+}
+
+// Run makes a link.
+func (cmd *userLinkCmd) Run(ctx context.Context, c *call) error {
+	server, err := cmd.connect(c)
+	if err != nil {
+		return err
+	}
+	user, err := findUser(ctx, server, cmd.User)
+	if err != nil {
+		return err
+	}
+	linked, err := server.LinkUser(ctx, user)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return c.printJSON(linked)
+	}
+	c.msg.print("This link signs %s in, once:\n", c.msg.bold(linked.User.Name))
+	c.out.print("%s\n", linked.SignInLink)
 	return nil
 }
 

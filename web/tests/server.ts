@@ -64,7 +64,7 @@ async function teardown(): Promise<void> {
 
 /** Starts the server on a free port; the answer is where. */
 function start(env: NodeJS.ProcessEnv, ...more: string[]): Promise<string> {
-  const child = spawn(holdfast, ["dev", "--listen", "127.0.0.1:0", "--data", data, ...more], {
+  const child = spawn(holdfast, ["dev", "--no-samples", "--listen", "127.0.0.1:0", "--data", data, ...more], {
     env,
     stdio: ["ignore", "pipe", "pipe"],
   });
