@@ -1,5 +1,5 @@
 import AxeBuilder from "@axe-core/playwright";
-import { test as base, expect, type Page } from "@playwright/test";
+import { test as base, expect, type Page, type TestInfo } from "@playwright/test";
 import { served } from "./server";
 
 /**
@@ -42,6 +42,11 @@ export async function accessible(page: Page): Promise<void> {
 export async function fits(page: Page): Promise<void> {
   const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
   expect(over, "pixels beyond the window").toBeLessThanOrEqual(0);
+}
+
+/** Keeps a picture of the page for the eye, in shots/. */
+export async function shot(page: Page, name: string, info: TestInfo, whole = false): Promise<void> {
+  await page.screenshot({ path: `shots/${name}-${info.project.name.replace(" ", "-")}.png`, fullPage: whole });
 }
 
 export { expect };

@@ -1,5 +1,5 @@
 import type { Page } from "@playwright/test";
-import { accessible, expect, fits, test } from "./browser";
+import { accessible, expect, fits, shot, test } from "./browser";
 import { served } from "./server";
 
 /** Every page as it stands once loaded: in this project's width and colours, for axe, for the eye, and for the policy. */
@@ -87,10 +87,7 @@ for (const { name, at, ready } of pages) {
     await ready(page);
     await fits(page);
     await accessible(page);
-    await page.screenshot({
-      path: info.outputPath("..", "shots", `${name}-${info.project.name.replace(" ", "-")}.png`),
-      fullPage: true,
-    });
+    await shot(page, name, info, true);
   });
 }
 
@@ -106,9 +103,7 @@ test.describe("without a session", () => {
       await expect(page.getByRole("button", { name: button })).toBeVisible();
       await fits(page);
       await accessible(page);
-      await page.screenshot({
-        path: info.outputPath("..", "shots", `${name}-${info.project.name.replace(" ", "-")}.png`),
-      });
+      await shot(page, name, info);
     });
   }
 });
@@ -126,9 +121,7 @@ for (const [name, open] of [
     await expect(dialog).toHaveCSS("opacity", "1");
     await fits(page);
     await accessible(page);
-    await page.screenshot({
-      path: info.outputPath("..", "shots", `${name}-${info.project.name.replace(" ", "-")}.png`),
-    });
+    await shot(page, name, info);
   });
 }
 
@@ -137,13 +130,11 @@ test("dialog-agent and the account menu", async ({ signedIn: page }, info) => {
   await page.getByRole("button", { name: "Add an agent …" }).click();
   await expect(page.getByRole("dialog").getByLabel("Account")).toHaveValue("local");
   await accessible(page);
-  await page.screenshot({
-    path: info.outputPath("..", "shots", `dialog-agent-${info.project.name.replace(" ", "-")}.png`),
-  });
+  await shot(page, "dialog-agent", info);
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);
   await page.getByRole("banner").getByRole("button").click();
   await expect(page.getByRole("menuitem", { name: "Sign out" })).toBeVisible();
   await accessible(page);
-  await page.screenshot({ path: info.outputPath("..", "shots", `menu-${info.project.name.replace(" ", "-")}.png`) });
+  await shot(page, "menu", info);
 });
