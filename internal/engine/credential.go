@@ -22,7 +22,7 @@ func (e *Engine) Authenticate(ctx context.Context, token redact.Secret) (access.
 	}
 	hash := access.Hash(token).Hex()
 	var c Credential
-	err := e.store.View(ctx, func(tx Tx) (err error) {
+	err := e.store.Look(ctx, func(tx Tx) (err error) {
 		c, err = tx.Credential(ctx, hash)
 		return err
 	})
@@ -40,12 +40,12 @@ func (e *Engine) Authenticate(ctx context.Context, token redact.Secret) (access.
 
 // actor applies the rules of the credential's kind.
 func (c Credential) actor(now time.Time) (access.Actor, error) {
-	t := c.Token
-	a := access.Actor{Org: t.Org, Token: t.ID}
+	t, owner := c.Token, c.Owner
+	a := access.Actor{Org: t.Org, Token: t.ID, ID: owner.ID, Name: owner.Name}
 	switch {
-	case t.AttemptID != "" && c.Attempt != nil:
-		a.Kind, a.ID, a.Name = access.Attempt, t.AttemptID, c.Attempt.AgentName
-		a.Run, a.Task, a.State, a.ReadOnly = c.Attempt.Run, c.Attempt.Task, t.State, t.ReadOnly
+	case t.AttemptID != "" && owner.ID == t.AttemptID:
+		a.Kind = access.Attempt
+		a.Run, a.Task, a.State, a.ReadOnly = owner.Run, owner.Task, t.State, t.ReadOnly
 		a.TokenDead = !t.Usable(now)
 		return a, nil
 	case !t.RevokedAt.IsZero():
@@ -53,11 +53,11 @@ func (c Credential) actor(now time.Time) (access.Actor, error) {
 	case !t.Usable(now):
 		return access.Actor{}, fault.New(fault.Unauthenticated, "token_expired", "The token expired on %s.", t.ExpiresAt.UTC().Format(time.RFC3339)).
 			WithHint("Create a new one.")
-	case t.AgentID != "" && c.Agent != nil && c.Account != nil:
-		a.Kind, a.ID, a.Name, a.Account = access.Agent, c.Agent.ID, c.Agent.Name, c.Account.ID
+	case t.AgentID != "" && owner.ID == t.AgentID:
+		a.Kind, a.Account = access.Agent, owner.Account
 		return a, nil
-	case t.User != "" && c.User != nil:
-		return userActor(a, *c.User)
+	case t.User != "" && owner.ID == t.User:
+		return userActor(a, access.UserRecord{ID: owner.ID, Name: owner.Name, Role: owner.Role, PlatformAdmin: owner.PlatformAdmin, DisabledAt: owner.DisabledAt})
 	}
 	return access.Actor{}, fault.Wrap(errors.New("a token without its user, agent or attempt"), fault.Unauthenticated, "token_unknown",
 		"This server does not know the token.")

@@ -123,7 +123,7 @@ func (e *Engine) SessionActor(ctx context.Context, value redact.Secret) (access.
 	hash := access.Hash(value).Hex()
 	var s access.Session
 	var u access.UserRecord
-	err := e.store.View(ctx, func(tx Tx) (err error) {
+	err := e.store.Look(ctx, func(tx Tx) (err error) {
 		s, u, err = tx.Session(ctx, hash)
 		return err
 	})

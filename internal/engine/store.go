@@ -15,6 +15,9 @@ import (
 type Store interface {
 	// View runs fn on a consistent snapshot. fn must not write.
 	View(ctx context.Context, fn func(Tx) error) error
+	// Look is a View of one statement, which costs a third of one: there is nothing to keep a snapshot for. A second
+	// statement fails.
+	Look(ctx context.Context, fn func(Tx) error) error
 	// Update runs fn in one transaction: all of it is durable when Update returns nil, none of it otherwise. fn
 	// may run more than once (serialization failures, a shared commit that was rolled back), so it must not touch
 	// anything outside the transaction except variables that it sets anew each time.
@@ -229,13 +232,21 @@ type UserTx interface {
 	Users(ctx context.Context, org string, p Page) (items []access.UserRecord, next string, err error)
 }
 
-// Credential is a token with all that an actor is made of, from one round trip.
+// Credential is a token with all else that an actor is made of, from one statement.
 type Credential struct {
-	Token   access.Token
-	User    *access.UserRecord
-	Agent   *access.AgentRecord
-	Account *access.Account // of the agent
-	Attempt *run.Attempt    // of an attempt's token
+	Token access.Token
+	Owner Owner
+}
+
+// Owner is whose a token is: a user, an agent or an attempt, as the token says.
+type Owner struct {
+	ID            string // "" where there is none any more
+	Name          string // of an attempt, its agent's
+	Role          access.Role
+	PlatformAdmin bool
+	DisabledAt    time.Time // of a user
+	Account       string    // id, of an agent
+	Run, Task     string    // of an attempt
 }
 
 // CredentialTx is tokens.

@@ -14,64 +14,11 @@ func (t *tx) Credential(ctx context.Context, hash string) (engine.Credential, er
 	if err != nil {
 		return engine.Credential{}, t.err("reading", "token", err)
 	}
-	var c engine.Credential
-	if c.Token, err = token(r.Token); err != nil {
-		return engine.Credential{}, err
-	}
-	if r.UserID != "" {
-		u, err := user(userOf(r))
-		if err != nil {
-			return engine.Credential{}, err
-		}
-		c.User = &u
-	}
-	if r.AgentID != "" {
-		g, err := agent(agentOf(r))
-		if err != nil {
-			return engine.Credential{}, err
-		}
-		c.Agent = &g
-		c.Account = &access.Account{
-			ID: r.AccountID, Org: r.AccountOrg, Name: r.AccountName, Enabled: r.AccountEnabled,
-			CreatedAt: moment(r.AccountCreatedAt),
-		}
-	}
-	if r.AttemptID != "" {
-		a, err := attempt(attemptOf(r))
-		if err != nil {
-			return engine.Credential{}, err
-		}
-		c.Attempt = &a
-	}
-	return c, nil
-}
-
-func userOf(r db.CredentialRow) db.User {
-	return db.User{
-		ID: r.UserID, Org: r.UserOrg, Name: r.UserName, Service: r.UserService, Role: r.UserRole,
-		PlatformAdmin: r.UserPlatformAdmin, CreatedAt: r.UserCreatedAt, DisabledAt: r.UserDisabledAt,
-	}
-}
-
-func agentOf(r db.CredentialRow) db.Agent {
-	return db.Agent{
-		ID: r.AgentID, Org: r.AgentOrg, Account: r.AgentAccount, Name: r.AgentName, Version: r.AgentVersion,
-		Capabilities: r.AgentCapabilities, SealingKey: r.AgentSealingKey, CreatedAt: r.AgentCreatedAt,
-		RegisteredAt: r.AgentRegisteredAt, LastSeenAt: r.AgentLastSeenAt, Draining: r.AgentDraining,
-		RevokedAt: r.AgentRevokedAt,
-	}
-}
-
-func attemptOf(r db.CredentialRow) db.Attempt {
-	return db.Attempt{
-		ID: r.AttemptID, Org: r.AttemptOrg, Task: r.AttemptTask, Run: r.AttemptRun, Place: r.AttemptPlace,
-		Component: r.AttemptComponent, TaskKind: r.AttemptTaskKind, Number: r.AttemptNumber, Agent: r.AttemptAgent,
-		AgentName: r.AttemptAgentName, Status: r.AttemptStatus, Final: r.AttemptFinal, SignAt: r.AttemptSignAt,
-		Stage: r.AttemptStage, Progress: r.AttemptProgress, OfferedAt: r.AttemptOfferedAt,
-		AcceptedAt: r.AttemptAcceptedAt, HeartbeatAt: r.AttemptHeartbeatAt, EndedAt: r.AttemptEndedAt,
-		Class: r.AttemptClass, Message: r.AttemptMessage, PartialApply: r.AttemptPartialApply,
-		Report: r.AttemptReport, NextLog: r.AttemptNextLog, LogBytes: r.AttemptLogBytes,
-	}
+	k, err := token(r.Token)
+	return engine.Credential{Token: k, Owner: engine.Owner{
+		ID: r.Owner, Name: r.OwnerName, Role: access.Role(r.Role), PlatformAdmin: r.PlatformAdmin, DisabledAt: moment(r.DisabledAt),
+		Account: r.Account, Run: r.Run, Task: r.Task,
+	}}, err
 }
 
 func (t *tx) CreateToken(ctx context.Context, k access.Token) error {

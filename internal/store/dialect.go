@@ -17,6 +17,8 @@ type Session = db.DBTX
 type Dialect struct {
 	// View runs fn on one snapshot, read-only.
 	View func(ctx context.Context, fn func(Session) error) error
+	// Look runs fn, which reads with one statement, without a transaction.
+	Look func(ctx context.Context, fn func(Session) error) error
 	// Update runs fn in one transaction, which is durable when Update returns nil. It may run fn again.
 	Update func(ctx context.Context, fn func(Session) error) error
 	// Classify says what a driver's error means.

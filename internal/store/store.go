@@ -89,6 +89,17 @@ func (s *Store) View(ctx context.Context, fn func(engine.Tx) error) error {
 	return s.fault("", "reading", err)
 }
 
+// Look runs fn for one statement that reads, as engine.Store says.
+func (s *Store) Look(ctx context.Context, fn func(engine.Tx) error) error {
+	err := s.d.Look(ctx, func(session Session) error {
+		t := newTx(s, session, false)
+		t.single = true
+		defer t.end()
+		return t.result(fn(t))
+	})
+	return s.fault("", "reading", err)
+}
+
 // Update runs fn in one transaction, as engine.Store says. A statement that failed ends the transaction: every
 // later one fails with the same error, and so does Update even where fn returns nil. PostgreSQL works that way,
 // and SQLite is made to.

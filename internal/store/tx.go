@@ -21,6 +21,8 @@ type tx struct {
 	session Session
 	q       *db.Queries
 	writes  bool
+	single  bool  // one statement that reads is all there may be
+	begun   bool  // a statement has been
 	failed  error // the first statement's failure, which every later statement repeats
 	topics  []string
 }
@@ -116,6 +118,10 @@ func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 	if err := t.check(args); err != nil {
 		return nil, err
 	}
+	if t.single {
+		t.failed = errors.New("a look cannot write")
+		return nil, t.failed
+	}
 	return t.session.ExecContext(ctx, query, args...)
 }
 
@@ -144,9 +150,13 @@ func (t *tx) QueryRowContext(ctx context.Context, query string, args ...any) *sq
 
 // check refuses a text that one of the databases would not take, and everything once the transaction has failed.
 func (t *tx) check(args []any) error {
+	if t.failed == nil && t.single && t.begun {
+		t.failed = errors.New("a look has one statement; with more, it has to be a view")
+	}
 	if t.failed != nil {
 		return t.failed
 	}
+	t.begun = true
 	for _, arg := range args {
 		text, ok := arg.(string)
 		switch {

@@ -52,92 +52,30 @@ func (q *Queries) CreateToken(ctx context.Context, arg CreateTokenParams) error 
 
 const credential = `-- name: Credential :one
 SELECT t.id, t.org, t.name, t.hash, t.user_id, t.agent, t.attempt, t.state_id, t.read_only, t.created_at, t.expires_at, t.revoked_at, t.last_used_at,
-    COALESCE(u.id, '') AS user_id, COALESCE(u.org, '') AS user_org, COALESCE(u.name, '') AS user_name,
-    COALESCE(u.service, FALSE) AS user_service, COALESCE(u.role, '') AS user_role,
-    COALESCE(u.platform_admin, FALSE) AS user_platform_admin, COALESCE(u.created_at, 0) AS user_created_at,
-    COALESCE(u.disabled_at, 0) AS user_disabled_at,
-    COALESCE(g.id, '') AS agent_id, COALESCE(g.org, '') AS agent_org, COALESCE(g.account, '') AS agent_account,
-    COALESCE(g.name, '') AS agent_name, COALESCE(g.version, '') AS agent_version,
-    COALESCE(g.capabilities, '') AS agent_capabilities, COALESCE(g.sealing_key, '') AS agent_sealing_key,
-    COALESCE(g.created_at, 0) AS agent_created_at, COALESCE(g.registered_at, 0) AS agent_registered_at,
-    COALESCE(g.last_seen_at, 0) AS agent_last_seen_at, COALESCE(g.draining, FALSE) AS agent_draining,
-    COALESCE(g.revoked_at, 0) AS agent_revoked_at,
-    COALESCE(c.id, '') AS account_id, COALESCE(c.org, '') AS account_org, COALESCE(c.name, '') AS account_name,
-    COALESCE(c.enabled, FALSE) AS account_enabled, COALESCE(c.created_at, 0) AS account_created_at,
-    COALESCE(a.id, '') AS attempt_id, COALESCE(a.org, '') AS attempt_org, COALESCE(a.task, '') AS attempt_task,
-    COALESCE(a.run, '') AS attempt_run, COALESCE(a.place, 0) AS attempt_place,
-    COALESCE(a.component, '') AS attempt_component, COALESCE(a.task_kind, '') AS attempt_task_kind,
-    COALESCE(a.number, 0) AS attempt_number, COALESCE(a.agent, '') AS attempt_agent,
-    COALESCE(a.agent_name, '') AS attempt_agent_name, COALESCE(a.status, '') AS attempt_status,
-    COALESCE(a.final, FALSE) AS attempt_final, COALESCE(a.sign_at, 0) AS attempt_sign_at,
-    COALESCE(a.stage, '') AS attempt_stage, COALESCE(a.progress, '') AS attempt_progress,
-    COALESCE(a.offered_at, 0) AS attempt_offered_at, COALESCE(a.accepted_at, 0) AS attempt_accepted_at,
-    COALESCE(a.heartbeat_at, 0) AS attempt_heartbeat_at, COALESCE(a.ended_at, 0) AS attempt_ended_at,
-    COALESCE(a.class, '') AS attempt_class, COALESCE(a.message, '') AS attempt_message,
-    COALESCE(a.partial_apply, FALSE) AS attempt_partial_apply, COALESCE(a.report, '') AS attempt_report,
-    COALESCE(a.next_log, 0) AS attempt_next_log, COALESCE(a.log_bytes, 0) AS attempt_log_bytes
+    COALESCE(u.id, g.id, a.id, '') AS owner, COALESCE(u.name, g.name, a.agent_name, '') AS owner_name,
+    COALESCE(u.role, '') AS role, COALESCE(u.platform_admin, FALSE) AS platform_admin,
+    COALESCE(u.disabled_at, 0) AS disabled_at, COALESCE(g.account, '') AS account,
+    COALESCE(a.run, '') AS run, COALESCE(a.task, '') AS task
 FROM tokens t
 LEFT JOIN users u ON u.id = t.user_id
 LEFT JOIN agents g ON g.id = t.agent
-LEFT JOIN accounts c ON c.id = g.account
 LEFT JOIN attempts a ON a.id = t.attempt
 WHERE t.hash = $1
 `
 
 type CredentialRow struct {
-	Token               Token
-	UserID              string
-	UserOrg             string
-	UserName            string
-	UserService         bool
-	UserRole            string
-	UserPlatformAdmin   bool
-	UserCreatedAt       int64
-	UserDisabledAt      int64
-	AgentID             string
-	AgentOrg            string
-	AgentAccount        string
-	AgentName           string
-	AgentVersion        string
-	AgentCapabilities   string
-	AgentSealingKey     string
-	AgentCreatedAt      int64
-	AgentRegisteredAt   int64
-	AgentLastSeenAt     int64
-	AgentDraining       bool
-	AgentRevokedAt      int64
-	AccountID           string
-	AccountOrg          string
-	AccountName         string
-	AccountEnabled      bool
-	AccountCreatedAt    int64
-	AttemptID           string
-	AttemptOrg          string
-	AttemptTask         string
-	AttemptRun          string
-	AttemptPlace        int64
-	AttemptComponent    string
-	AttemptTaskKind     string
-	AttemptNumber       int64
-	AttemptAgent        string
-	AttemptAgentName    string
-	AttemptStatus       string
-	AttemptFinal        bool
-	AttemptSignAt       int64
-	AttemptStage        string
-	AttemptProgress     string
-	AttemptOfferedAt    int64
-	AttemptAcceptedAt   int64
-	AttemptHeartbeatAt  int64
-	AttemptEndedAt      int64
-	AttemptClass        string
-	AttemptMessage      string
-	AttemptPartialApply bool
-	AttemptReport       string
-	AttemptNextLog      int64
-	AttemptLogBytes     int64
+	Token         Token
+	Owner         string
+	OwnerName     string
+	Role          string
+	PlatformAdmin bool
+	DisabledAt    int64
+	Account       string
+	Run           string
+	Task          string
 }
 
+// Asked with every request, so it reads no more than an actor is made of.
 func (q *Queries) Credential(ctx context.Context, hash string) (CredentialRow, error) {
 	row := q.db.QueryRowContext(ctx, credential, hash)
 	var i CredentialRow
@@ -155,56 +93,14 @@ func (q *Queries) Credential(ctx context.Context, hash string) (CredentialRow, e
 		&i.Token.ExpiresAt,
 		&i.Token.RevokedAt,
 		&i.Token.LastUsedAt,
-		&i.UserID,
-		&i.UserOrg,
-		&i.UserName,
-		&i.UserService,
-		&i.UserRole,
-		&i.UserPlatformAdmin,
-		&i.UserCreatedAt,
-		&i.UserDisabledAt,
-		&i.AgentID,
-		&i.AgentOrg,
-		&i.AgentAccount,
-		&i.AgentName,
-		&i.AgentVersion,
-		&i.AgentCapabilities,
-		&i.AgentSealingKey,
-		&i.AgentCreatedAt,
-		&i.AgentRegisteredAt,
-		&i.AgentLastSeenAt,
-		&i.AgentDraining,
-		&i.AgentRevokedAt,
-		&i.AccountID,
-		&i.AccountOrg,
-		&i.AccountName,
-		&i.AccountEnabled,
-		&i.AccountCreatedAt,
-		&i.AttemptID,
-		&i.AttemptOrg,
-		&i.AttemptTask,
-		&i.AttemptRun,
-		&i.AttemptPlace,
-		&i.AttemptComponent,
-		&i.AttemptTaskKind,
-		&i.AttemptNumber,
-		&i.AttemptAgent,
-		&i.AttemptAgentName,
-		&i.AttemptStatus,
-		&i.AttemptFinal,
-		&i.AttemptSignAt,
-		&i.AttemptStage,
-		&i.AttemptProgress,
-		&i.AttemptOfferedAt,
-		&i.AttemptAcceptedAt,
-		&i.AttemptHeartbeatAt,
-		&i.AttemptEndedAt,
-		&i.AttemptClass,
-		&i.AttemptMessage,
-		&i.AttemptPartialApply,
-		&i.AttemptReport,
-		&i.AttemptNextLog,
-		&i.AttemptLogBytes,
+		&i.Owner,
+		&i.OwnerName,
+		&i.Role,
+		&i.PlatformAdmin,
+		&i.DisabledAt,
+		&i.Account,
+		&i.Run,
+		&i.Task,
 	)
 	return i, err
 }

@@ -61,7 +61,7 @@ func open(ctx context.Context, o Options) (store.Dialect, error) {
 	db := stdlib.OpenDBFromPool(pool)
 	p := &database{db: db}
 	return store.Dialect{
-		View: p.view, Update: p.update, Classify: classify,
+		View: p.view, Look: p.look, Update: p.update, Classify: classify,
 		RowLock: " FOR UPDATE", Claim: " FOR UPDATE SKIP LOCKED",
 		ChainLock: "SELECT pg_advisory_xact_lock($1)",
 		Notify:    "SELECT pg_notify('" + channel + "', $1)",

@@ -25,6 +25,9 @@ func (p *database) view(ctx context.Context, fn func(store.Session) error) error
 	return p.once(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, fn)
 }
 
+// look spares a statement the two round trips of a transaction.
+func (p *database) look(_ context.Context, fn func(store.Session) error) error { return fn(p.db) }
+
 // update runs fn again where PostgreSQL had to choose between it and another transaction.
 func (p *database) update(ctx context.Context, fn func(store.Session) error) error {
 	wait := firstWait

@@ -37,10 +37,20 @@ func (p *pool) close() error {
 }
 
 func (p *pool) view(ctx context.Context, fn func(store.Session) error) error {
+	return p.with(ctx, func(s *session) error { return s.snapshot(ctx, fn) })
+}
+
+// look leaves the transaction out: a statement alone is one.
+func (p *pool) look(ctx context.Context, fn func(store.Session) error) error {
+	return p.with(ctx, func(s *session) error { return fn(s) })
+}
+
+// with runs fn on one of the connections.
+func (p *pool) with(ctx context.Context, fn func(*session) error) error {
 	select {
 	case s := <-p.idle:
 		defer func() { p.idle <- s }()
-		return s.snapshot(ctx, fn)
+		return fn(s)
 	case <-p.closed:
 		return sql.ErrConnDone
 	case <-ctx.Done():

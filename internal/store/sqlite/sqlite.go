@@ -87,7 +87,7 @@ func open(ctx context.Context, path string) (d store.Dialect, err error) {
 		return d, err
 	}
 	return store.Dialect{
-		View: p.view, Update: g.update, Classify: classify,
+		View: p.view, Look: p.look, Update: g.update, Classify: classify,
 		DB: side, Goose: goose.DialectSQLite3, Alone: again,
 		Schema: func(ctx context.Context) ([]store.Table, error) { return schema(ctx, side) },
 		Queue:  riversqlite.New(jobs),

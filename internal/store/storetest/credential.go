@@ -44,9 +44,12 @@ func credentials(t *testing.T, s *store.Store) {
 			return err
 		})
 	}
-	wantCredential("personal", engine.Credential{Token: personal, User: &w.user})
-	wantCredential("machine", engine.Credential{Token: machine, Agent: &w.agent, Account: &w.account})
-	wantCredential("attempt", engine.Credential{Token: attempt, Attempt: &a})
+	person := engine.Owner{ID: w.user.ID, Name: w.user.Name, Role: w.user.Role, PlatformAdmin: w.user.PlatformAdmin, DisabledAt: w.user.DisabledAt}
+	agent := engine.Owner{ID: w.agent.ID, Name: w.agent.Name, Account: w.account.ID}
+	work := engine.Owner{ID: a.ID, Name: a.AgentName, Run: a.Run, Task: a.Task}
+	wantCredential("personal", engine.Credential{Token: personal, Owner: person})
+	wantCredential("machine", engine.Credential{Token: machine, Owner: agent})
+	wantCredential("attempt", engine.Credential{Token: attempt, Owner: work})
 	view(t, s, func(ctx context.Context, tx engine.Tx) error {
 		_, err := tx.Credential(ctx, "none")
 		wantKind(t, "no token", err, fault.NotFound)
@@ -77,13 +80,13 @@ func credentials(t *testing.T, s *store.Store) {
 		return tx.EndTokens(ctx, w.agent.ID, "", after(8))
 	})
 	personal.LastUsedAt, personal.RevokedAt, machine.RevokedAt = after(5), after(6), after(8)
-	wantCredential("personal", engine.Credential{Token: personal, User: &w.user})
-	wantCredential("machine", engine.Credential{Token: machine, Agent: &w.agent, Account: &w.account})
-	wantCredential("attempt", engine.Credential{Token: attempt, Attempt: &a})
+	wantCredential("personal", engine.Credential{Token: personal, Owner: person})
+	wantCredential("machine", engine.Credential{Token: machine, Owner: agent})
+	wantCredential("attempt", engine.Credential{Token: attempt, Owner: work})
 	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.EndTokens(ctx, "", a.ID, after(9)) })
 	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.EndTokens(ctx, "", "", after(10)) })
 	attempt.RevokedAt = after(9)
-	wantCredential("attempt", engine.Credential{Token: attempt, Attempt: &a})
+	wantCredential("attempt", engine.Credential{Token: attempt, Owner: work})
 }
 
 func tokens(t *testing.T, s *store.Store) {

@@ -21,6 +21,7 @@ func Run(t *testing.T, open Open) {
 		"Transaction/DoesNotRunForAnEndedContext":  doesNotRunForAnEndedContext,
 		"Transaction/ViewSeesOneSnapshot":          viewSeesOneSnapshot,
 		"Transaction/ViewDoesNotWrite":             viewDoesNotWrite,
+		"Transaction/LookIsOneStatement":           lookIsOneStatement,
 		"Transaction/ConcurrentUpdatesAllHappen":   concurrentUpdatesAllHappen,
 		"Transaction/FailuresAmongOthersStayAlone": failuresStayAlone,
 		"Transaction/NotifiesAfterTheCommit":       notifiesAfterTheCommit,

@@ -197,6 +197,36 @@ func viewDoesNotWrite(t *testing.T, s *store.Store) {
 	}
 }
 
+func lookIsOneStatement(t *testing.T, s *store.Store) {
+	if err := put(t.Context(), s, "a"); err != nil {
+		t.Fatal(err)
+	}
+	look := func(fn func(tx engine.Tx) error) error { return s.Look(t.Context(), fn) }
+	if err := look(func(tx engine.Tx) error { _, err := tx.Setting(t.Context(), "a"); return err }); err != nil {
+		t.Errorf("a look: %v", err)
+	}
+	err := look(func(tx engine.Tx) error { _, err := tx.Setting(t.Context(), "none"); return err })
+	wantKind(t, "a look for what is not there", err, fault.NotFound)
+	if err := look(func(tx engine.Tx) error {
+		_, _ = tx.Setting(t.Context(), "a")
+		_, err := tx.Setting(t.Context(), "a")
+		return err
+	}); err == nil {
+		t.Error("two statements in a look: nil, want an error")
+	}
+	if err := look(func(tx engine.Tx) error { return tx.SetSettingOnce(t.Context(), "b", "1") }); err == nil {
+		t.Error("a write in a look: nil, want an error")
+	}
+	if hasSetting(t, s, "b") {
+		t.Error("a look has written")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Look(ended, func(tx engine.Tx) error { _, err := tx.Setting(ended, "a"); return err }); err == nil {
+		t.Error("a look for a context that has ended: nil, want an error")
+	}
+}
+
 func concurrentUpdatesAllHappen(t *testing.T, s *store.Store) {
 	const n = 200
 	noErrors(t, together(t, n, func(i int) error { return put(t.Context(), s, fmt.Sprint(i)) }))
