@@ -16,14 +16,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
-	"holdfast.dev/holdfast/internal/audit"
 	"holdfast.dev/holdfast/internal/config"
 	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/httpapi"
 	"holdfast.dev/holdfast/internal/jobs"
-	"holdfast.dev/holdfast/internal/keyring"
 	"holdfast.dev/holdfast/internal/redact"
 	"holdfast.dev/holdfast/internal/store"
+	"holdfast.dev/holdfast/internal/transit"
 )
 
 // Bounds that are no settings.
@@ -52,6 +52,7 @@ type App struct {
 	engine   *engine.Engine
 	api      *httpapi.API
 	jobs     *jobs.Jobs
+	services []*transit.Client
 	listener net.Listener
 	http     *http.Server
 	log      *slog.Logger
@@ -63,15 +64,11 @@ type App struct {
 // settings got wrong comes back as config.CodeInvalid. Run or Close has to follow.
 func New(ctx context.Context, c Config) (_ *App, err error) {
 	s := c.Settings
-	keys, err := keyring.NewPlatform(s.EncryptionKey, s.OldEncryptionKeys...)
+	k, err := openKeys(s, c.Log, c.Now)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := audit.NewChain(keys.AuditKey(), keys.EarlierAuditKeys()...)
-	if err != nil {
-		return nil, err
-	}
-	a := &App{log: c.Log}
+	a := &App{log: c.Log, services: k.services}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -80,7 +77,7 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 	if a.store, err = openStore(ctx, s, c.Log); err != nil {
 		return nil, err
 	}
-	a.engine = engine.New(engine.Config{Store: a.store, Keys: keys, Chain: chain, Limits: limits(s), Now: c.Now, Log: c.Log})
+	a.engine = engine.New(engine.Config{Store: a.store, Keys: k.ring, AuditKeys: k.auditKeys(), Limits: limits(s), Now: c.Now, Log: c.Log})
 	if a.jobs, err = jobs.New(ctx, jobs.Options{Database: a.store, Housekeeper: a.engine, Logger: c.Log}); err != nil {
 		return nil, err
 	}
@@ -94,6 +91,12 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 		TrustedProxies: s.TrustedProxies, Metrics: registry})
 	a.http = &http.Server{Handler: a.api, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn)}
+	switch err := a.engine.OpenAuditKey(ctx); {
+	case fault.Is(err, fault.Unavailable):
+		c.Log.WarnContext(ctx, "the key service is away; what needs it is refused until it is back", "error", err.Error())
+	case err != nil:
+		return nil, err
+	}
 	if a.code, err = a.engine.Bootstrap(ctx, s.BootstrapToken); err != nil {
 		return nil, fmt.Errorf("set the installation up: %w", err)
 	}
@@ -146,6 +149,9 @@ func (a *App) Run(ctx context.Context) error {
 	g.Go(func() error { return a.api.Run(running) })
 	g.Go(func() error { return a.sweep(running) })
 	g.Go(func() error { return a.jobs.Run(running) })
+	for _, service := range a.services {
+		g.Go(func() error { return service.Run(running) })
+	}
 	g.Go(func() error {
 		<-running.Done()
 		return a.drain(context.WithoutCancel(ctx))

@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"os"
@@ -29,11 +30,19 @@ type Setting struct {
 	Help    string
 	Secret  bool // may also be given as a file, named by Name_FILE
 
-	set func(value string) error
+	set    func(value string) error
+	tagged func(tag, value string) error // instead of set, where the name holds Tag
 }
 
+// Tag stands in the name of a setting that there is once for each of several things; what stands in its place names
+// the thing, in upper case letters, digits and underscores.
+const Tag = "<TAG>"
+
 // Set is the settings of one program, in the order of the help.
-type Set struct{ settings []Setting }
+type Set struct {
+	settings []Setting
+	checks   []func() []string // of several settings together; each gives complaints
+}
 
 // Add declares a setting that is kept in p. Its default is parsed like a value, so it has to be one.
 func Add[T any](s *Set, p *T, name, def, help string, parse func(string) (T, error)) {
@@ -60,6 +69,14 @@ func AddSecret(s *Set, p *redact.Secret, name, help string, check func(redact.Se
 	}})
 }
 
+// AddTagged declares a setting whose name holds Tag. It has no default; set is called for each value that is given.
+func AddTagged(s *Set, name, help string, set func(tag, value string) error) {
+	s.settings = append(s.settings, Setting{Name: Prefix + name, Help: help, tagged: set})
+}
+
+// AddCheck has the settings looked at together once all are read, whether or not one of them was malformed.
+func AddCheck(s *Set, check func() []string) { s.checks = append(s.checks, check) }
+
 // Settings lists the set.
 func (s *Set) Settings() []Setting { return slices.Clone(s.settings) }
 
@@ -74,6 +91,9 @@ func (s *Set) Load(environ []string, known ...*Set) (warnings []string, err erro
 	}
 	var wrong []string
 	for _, x := range s.settings {
+		if x.tagged != nil {
+			continue
+		}
 		value, err := x.value(env)
 		if err == nil {
 			err = x.set(value)
@@ -82,11 +102,49 @@ func (s *Set) Load(environ []string, known ...*Set) (warnings []string, err erro
 			wrong = append(wrong, x.complaint(value, err))
 		}
 	}
+	wrong = append(wrong, s.loadTagged(env)...)
+	for _, check := range s.checks {
+		wrong = append(wrong, check()...)
+	}
 	warnings = unknown(env, append(known, s))
 	if len(wrong) > 0 {
 		return warnings, Invalid("%s", strings.Join(wrong, "\n"))
 	}
 	return warnings, nil
+}
+
+// loadTagged takes the values of settings whose names hold a tag, in order of name.
+func (s *Set) loadTagged(env map[string]string) (wrong []string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		x, tag := s.findTagged(name)
+		if x == nil || env[name] == "" {
+			continue
+		}
+		if err := x.tagged(tag, env[name]); err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s cannot be %q: %v.", name, env[name], err))
+		}
+	}
+	return wrong
+}
+
+// findTagged is the setting that name is one of, and the tag in it. Where two fit, it is the one that leaves the
+// shorter tag.
+func (s *Set) findTagged(name string) (found *Setting, tag string) {
+	for i, x := range s.settings {
+		before, after, ok := strings.Cut(x.Name, Tag)
+		if !ok || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) || len(name) <= len(before)+len(after) {
+			continue
+		}
+		if t := name[len(before) : len(name)-len(after)]; ValidTag(t) && (found == nil || len(t) < len(tag)) {
+			found, tag = &s.settings[i], t
+		}
+	}
+	return found, tag
+}
+
+// ValidTag reports whether s can stand in the place of Tag.
+func ValidTag(s string) bool {
+	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" && s[0] != '_' && s[len(s)-1] != '_'
 }
 
 // Invalid is an error of the settings.
@@ -139,7 +197,8 @@ func unknown(env map[string]string, sets []*Set) []string {
 	}
 	var warnings []string
 	for name := range env {
-		if slices.Contains(names, name) || strings.HasPrefix(name, Prefix+"TEST_") {
+		tagged := slices.ContainsFunc(sets, func(s *Set) bool { x, _ := s.findTagged(name); return x != nil })
+		if slices.Contains(names, name) || tagged || strings.HasPrefix(name, Prefix+"TEST_") {
 			continue
 		}
 		w := "unknown setting " + redact.Plain(name)

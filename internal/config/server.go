@@ -25,6 +25,8 @@ type Server struct {
 
 	EncryptionKey     redact.Secret
 	OldEncryptionKeys []redact.Secret
+	KeyBackend        string                   // tag of the SecretBackend whose keys seal; "" for the platform key
+	SecretBackends    map[string]SecretBackend // by tag
 	StateMaxBytes     int64
 	KeepVersions      int64
 	DeletedKeep       time.Duration
@@ -49,8 +51,7 @@ func ServerSettings(c *Server) *Set {
 	AddSecret(s, &c.EncryptionKey, "TF_STATE_ENCRYPTION_KEY", "The platform key: 32 random bytes in base64 (openssl rand -base64 32). Keep a copy: without it no state can be read.", nil)
 	var old redact.Secret
 	s.settings = append(s.settings, oldKeys(&old, &c.OldEncryptionKeys))
-	var backend string
-	Add(s, &backend, "TF_STATE_KEY_BACKEND", "none", "none: the platform key seals states.", OneOf("none"))
+	addKeyBackend(s, c)
 	Add(s, &c.StateMaxBytes, "TF_STATE_MAX_BYTES", "33554432", "Largest state document, in bytes; at most 134217728.", Integer(1024, 134217728))
 	Add(s, &c.KeepVersions, "TF_STATE_KEEP_VERSIONS", "50", "How many versions of a state are kept.", Integer(1, 1_000_000))
 	Add(s, &c.DeletedKeep, "TF_STATE_DELETED_KEEP_DAYS", "7", "Days for which a deleted state can be restored.", Every(24*time.Hour, 0, 3650))

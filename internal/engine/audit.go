@@ -42,11 +42,15 @@ func (e *Engine) VerifyAudit(ctx context.Context, actor access.Actor, anchor str
 	if err != nil {
 		return AuditVerdict{}, err
 	}
+	chain, err := e.auditChain()
+	if err != nil {
+		return AuditVerdict{}, err
+	}
 	var v AuditVerdict
 	var tail audit.Record
 	anchored := at == 0
 	err = e.EachAudit(ctx, actor, 1, func(r audit.Record) error {
-		if err := e.chain.Check(tail, r); err != nil {
+		if err := chain.Check(tail, r); err != nil {
 			return err
 		}
 		if r.Seq == at && r.Hash != hash {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"holdfast.dev/holdfast/internal/access"
@@ -22,18 +23,23 @@ type Keys interface {
 	NewDataKey(ctx context.Context, org, binding string) (key, wrapped []byte, by state.Key, err error)
 	// OpenDataKey unwraps. It fails with one error that names the key where that key is missing or wrong.
 	OpenDataKey(ctx context.Context, org, binding string, by state.Key, wrapped []byte) ([]byte, error)
+	// RewrapDataKey moves a wrapped data key to the key that NewDataKey wraps with; the data key stays what it is.
+	RewrapDataKey(ctx context.Context, org, binding string, by state.Key, wrapped []byte) ([]byte, state.Key, error)
 	// Ready is nil when data keys can be made and opened.
 	Ready(ctx context.Context) error
 }
 
-// Config is what an Engine is made of. All fields are required.
+// Config is what an Engine is made of. All fields are required, but Chain and AuditKeys.
 type Config struct {
-	Store  Store
-	Keys   Keys
-	Chain  *audit.Chain
-	Limits Limits
-	Now    func() time.Time
-	Log    *slog.Logger
+	Store Store
+	Keys  Keys
+	Chain *audit.Chain // nil: OpenAuditKey has to follow
+	// AuditKeys are derived from platform keys. The first becomes the key of the audit chains where none is stored yet,
+	// without one a random key does; all of them check records that they may have linked.
+	AuditKeys [][]byte
+	Limits    Limits
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Limits are the settings that bound what is taken and kept.
@@ -51,12 +57,13 @@ type Limits struct {
 
 // Engine carries out the use cases. It holds nothing that the store does not: any number of engines work on one store.
 type Engine struct {
-	store  Store
-	keys   Keys
-	chain  *audit.Chain
-	limits Limits
-	now    func() time.Time
-	log    *slog.Logger
+	store   Store
+	keys    Keys
+	chain   atomic.Pointer[audit.Chain] // nil until its key is open
+	derived [][]byte                    // AuditKeys
+	limits  Limits
+	now     func() time.Time
+	log     *slog.Logger
 
 	sealing *sealing // buffers and (de)compressors, kept for reuse
 	refused refusals
@@ -66,7 +73,9 @@ type Engine struct {
 
 // New makes an Engine.
 func New(c Config) *Engine {
-	return &Engine{store: c.Store, keys: c.Keys, chain: c.Chain, limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing()}
+	e := &Engine{store: c.Store, keys: c.Keys, derived: c.AuditKeys, limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing()}
+	e.chain.Store(c.Chain)
+	return e
 }
 
 // Limits are the limits the engine was made with.
@@ -83,11 +92,15 @@ func (e *Engine) record(ctx context.Context, tx Tx, a access.Actor, action, obje
 		}
 		raw = b
 	}
+	chain, err := e.auditChain()
+	if err != nil {
+		return err
+	}
 	tail, err := tx.AuditTail(ctx, a.Org)
 	if err != nil {
 		return fmt.Errorf("read the end of the audit chain: %w", err)
 	}
-	r := e.chain.Link(tail, audit.Record{Org: a.Org, At: e.now(), ActorKind: string(a.Kind), ActorID: a.ID, ActorName: a.Name,
+	r := chain.Link(tail, audit.Record{Org: a.Org, At: e.now(), ActorKind: string(a.Kind), ActorID: a.ID, ActorName: a.Name,
 		Token: a.Token, Action: action, Object: object, Data: raw, RequestID: a.RequestID})
 	if err := tx.AppendAudit(ctx, r); err != nil {
 		return fmt.Errorf("append to the audit chain: %w", err)

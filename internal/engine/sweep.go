@@ -26,7 +26,7 @@ const (
 // that nobody accepted, gives up attempts whose agents were not heard of, and takes on runs that a crash left
 // standing. One part's failure does not keep the other from being done.
 func (e *Engine) Sweep(ctx context.Context) error {
-	return errors.Join(e.sweepAttempts(ctx), e.sweepRuns(ctx))
+	return errors.Join(e.OpenAuditKey(ctx), e.sweepAttempts(ctx), e.sweepRuns(ctx))
 }
 
 // uptime is since when this server would have heard the agents.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openbao/openbao/api/v2"
 
+	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/redact"
 )
 
@@ -37,7 +38,7 @@ type Auth struct {
 // Times of a login.
 const (
 	renewCheck   = 5 * time.Second  // how often it is looked at whether to renew
-	renewRetry   = 10 * time.Second // after a renewal that failed
+	renewRetry   = 30 * time.Second // after a renewal that failed
 	loginAgain   = 10 * time.Second // the least age of a login before a refusal leads to another
 	expiryMargin = 2 * time.Second  // so that a token does not end on its way
 )
@@ -45,7 +46,6 @@ const (
 // token is what a login gave. It is not changed once made.
 type token struct {
 	client    *api.Client // with it
-	secret    redact.Secret
 	file      os.FileInfo // AuthToken: the file as it was read
 	made      time.Time
 	lease     time.Duration // 0: it does not end
@@ -54,19 +54,18 @@ type token struct {
 
 // login holds the token in use.
 type login struct {
-	auth  Auth
-	plain *api.Client
-	log   *slog.Logger
-	now   func() time.Time
+	auth Auth
+	dial func() (*api.Client, error) // makes a client without a token
+	log  *slog.Logger
+	now  func() time.Time
 
 	current atomic.Pointer[token]
 	turn    chan struct{} // whoever holds its one element logs in
 	retryAt time.Time     // of a renewal that failed; used by run alone
 }
 
-func newLogin(a Auth, plain *api.Client, log *slog.Logger, now func() time.Time) *login {
-	l := &login{auth: a, plain: plain, log: log, now: now, turn: make(chan struct{}, 1)}
-	return l
+func newLogin(a Auth, dial func() (*api.Client, error), log *slog.Logger, now func() time.Time) *login {
+	return &login{auth: a, dial: dial, log: log, now: now, turn: make(chan struct{}, 1)}
 }
 
 // token is the token in use, or one of a new login where there is none that lives.
@@ -133,7 +132,11 @@ func (l *login) begin(ctx context.Context) (*token, error) {
 		return nil, err
 	}
 	mount := or(strings.Trim(l.auth.Mount, "/"), l.auth.Method)
-	answer, err := l.plain.Logical().WriteWithContext(ctx, "auth/"+mount+"/login", body)
+	plain, err := l.dial()
+	if err != nil {
+		return nil, fmt.Errorf("log in by %s: %w", l.auth.Method, err)
+	}
+	answer, err := plain.Logical().WriteWithContext(ctx, "auth/"+mount+"/login", body)
 	if err != nil {
 		if hasStatus(err, http.StatusBadRequest) { // wrong role or secret id: the same as a token that is refused
 			err = &api.ResponseError{StatusCode: http.StatusForbidden, Errors: []string{err.Error()}}
@@ -164,14 +167,21 @@ func (l *login) credentials() (map[string]any, error) {
 
 func readFile(path string) (redact.Secret, error) {
 	b, err := os.ReadFile(path)
-	if err != nil {
-		return redact.Secret{}, fmt.Errorf("read a credential: %w", err)
-	}
 	text := strings.TrimSpace(string(b))
-	if text == "" {
-		return redact.Secret{}, fmt.Errorf("the file %s is empty", path)
+	if err == nil && text == "" {
+		err = fmt.Errorf("the file %s is empty", path)
+	}
+	if err != nil {
+		return redact.Secret{}, unreadable(err)
 	}
 	return redact.NewSecret(text), nil
+}
+
+func unreadable(err error) error {
+	f := fault.Wrap(err, fault.Unavailable, "key_service_login", "The credential for the key service cannot be read.").
+		WithHint("The server's log names the file.")
+	f.RetryAfter = retryAfter
+	return f
 }
 
 // readToken takes the token of the file and asks how long it lives, to renew it. Where it may not ask that, it is
@@ -179,7 +189,7 @@ func readFile(path string) (redact.Secret, error) {
 func (l *login) readToken(ctx context.Context) (*token, error) {
 	info, err := os.Stat(l.auth.TokenFile)
 	if err != nil {
-		return nil, fmt.Errorf("read a credential: %w", err)
+		return nil, unreadable(err)
 	}
 	secret, err := readFile(l.auth.TokenFile)
 	if err != nil {
@@ -209,12 +219,12 @@ func (l *login) readToken(ctx context.Context) (*token, error) {
 }
 
 func (l *login) newToken(secret redact.Secret, a *api.SecretAuth) (*token, error) {
-	authed, err := l.plain.CloneWithHeaders() // the namespace is a header
+	authed, err := l.dial()
 	if err != nil {
 		return nil, fmt.Errorf("use a token: %w", err)
 	}
 	authed.SetToken(secret.Reveal())
-	return &token{client: authed, secret: secret, made: l.now(), lease: time.Duration(a.LeaseDuration) * time.Second, renewable: a.Renewable}, nil
+	return &token{client: authed, made: l.now(), lease: time.Duration(a.LeaseDuration) * time.Second, renewable: a.Renewable}, nil
 }
 
 // run renews the token before it ends.

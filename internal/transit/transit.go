@@ -50,36 +50,39 @@ type Options struct {
 // Client is a key service. It is safe for concurrent use.
 type Client struct {
 	tag, mount string
-	plain      *api.Client // without a token; logins
 	login      *login
 	cache      *cache
 }
 
 // New makes a client. It reads the CA file and sends nothing.
 func New(o Options) (*Client, error) {
-	c := api.NewConfig() // reads nothing from the environment
+	c := api.NewConfig()
 	if c.Error != nil {
 		return nil, fmt.Errorf("set up the client of the key service %s: %w", o.Tag, c.Error)
 	}
-	// Whoever called retries, and knows what it still holds; nothing is retried here.
-	c.Address, c.Timeout, c.MaxRetries = strings.TrimRight(o.Address, "/"), requestTimeout, 0
 	if o.CAFile != "" {
 		if err := c.ConfigureTLS(&api.TLSConfig{CACert: o.CAFile}); err != nil {
 			return nil, fmt.Errorf("read the authorities in %s: %w", o.CAFile, err)
 		}
 	}
-	plain, err := api.NewClient(c)
-	if err != nil {
+	// A client of its own for each token, all on the same connections. The library's own way to copy a client would
+	// read addresses and tokens from the environment.
+	dial := func() (*api.Client, error) {
+		client, err := api.NewClient(&api.Config{
+			Address: strings.TrimRight(o.Address, "/"), HttpClient: c.HttpClient, Timeout: requestTimeout, Backoff: c.Backoff,
+			MaxRetries:         0, // whoever called retries, and knows what it still holds
+			DisableEnvironment: true,
+		})
+		if err == nil && o.Namespace != "" {
+			client.SetNamespace(o.Namespace)
+		}
+		return client, err
+	}
+	if _, err := dial(); err != nil {
 		return nil, fmt.Errorf("set up the client of the key service %s: %w", o.Tag, err)
 	}
-	if o.Namespace != "" {
-		plain.SetNamespace(o.Namespace)
-	}
-	out := &Client{tag: o.Tag, mount: strings.Trim(o.Mount, "/"), plain: plain, cache: newCache(o.Now)}
-	if out.mount == "" {
-		out.mount = DefaultMount
-	}
-	out.login = newLogin(o.Auth, plain, o.Log.With("key_service", o.Tag), o.Now)
+	out := &Client{tag: o.Tag, mount: or(strings.Trim(o.Mount, "/"), DefaultMount), cache: newCache(o.Now)}
+	out.login = newLogin(o.Auth, dial, o.Log.With("key_service", o.Tag), o.Now)
 	return out, nil
 }
 
