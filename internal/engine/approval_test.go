@@ -174,6 +174,10 @@ func tamperings() []tampering {
 		{"the state", func(w *runWorld, _ run.Run) { w.personWrites("shop.main", 7) }},
 		{"the state is deleted", func(w *runWorld, _ run.Run) { w.update(w.deleteState("shop.main")) }},
 		{"the state is another one", changeRun(func(r *run.Run) { main(r).StateID = "sta_other" })},
+		{"the inputs, and the run's digest with them", changeRun(func(r *run.Run) {
+			main(r).Inputs = json.RawMessage(`{"size":3}`)
+			r.PlanDigest, _ = run.PlanDigest(*r)
+		})},
 		{"inputs that cannot be read", changeRun(func(r *run.Run) { main(r).Inputs = json.RawMessage(`[1]`) })},
 		{"the run's digest", changeRun(func(r *run.Run) { r.PlanDigest = "sha256:" + sum("other") })},
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -434,6 +435,41 @@ func TestSilenceWhileTheServerWasDown(t *testing.T) {
 	w.pass(longSilence)
 	if a := w.view(r.ID).Attempts[0]; a.Status != run.AttemptLost {
 		t.Errorf("after three minutes of silence that the server was up for the attempt is %s", a.Status)
+	}
+}
+
+// afterView runs what happens just after the store was looked at.
+type afterView struct {
+	engine.Store
+	then func()
+}
+
+func (a *afterView) View(ctx context.Context, fn func(engine.Tx) error) error {
+	err := a.Store.View(ctx, fn)
+	if then := a.then; then != nil {
+		a.then = nil
+		then()
+	}
+	return err
+}
+
+// A heartbeat that comes while the sweep is about to give its attempt up is heard.
+func TestHeartbeatJustInTime(t *testing.T) {
+	w := newRunWorld(t, openSQLite(t))
+	w.putStack(engine.PutStack{Name: "shop"})
+	r := w.start(w.startRun("shop"))
+	k := w.take(w.agents[0])
+	looked := &afterView{Store: w.store}
+	sweeper := engine.New(w.withStore(looked))
+	for range 10 {
+		w.clock.move(20 * time.Second)
+		if w.clock.now.Sub(k.work.Attempt.AcceptedAt) > 2*time.Minute {
+			looked.then = func() { k.beat("plan") }
+		}
+		w.ok(sweeper.Sweep(t.Context()))
+	}
+	if a := w.view(r.ID).Attempts[0]; a.Status != run.AttemptAccepted {
+		t.Errorf("the attempt is %s, want it to go on", a.Status)
 	}
 }
 
