@@ -129,24 +129,26 @@ func Others(uid int) ([]int, error) {
 func Marked(dir string) ([]int, error) {
 	self := os.Getpid()
 	mark := []byte("HOME=" + filepath.Clean(dir) + "/")
+	all, err := running()
+	if err != nil {
+		return nil, err
+	}
 	var pids []int
-	err := each(func(p process) error {
-		if p.pid == self {
-			return nil
+	for _, pid := range all {
+		if pid == self {
+			continue
 		}
-		env, err := os.ReadFile(proc(p.pid, "environ"))
+		// This alone tells: what has ended, and a zombie too, has no environment any more. The status, which costs the
+		// kernel more than all else here, is not needed.
+		env, err := os.ReadFile(proc(pid, "environ"))
 		if err != nil {
-			return nil // gone, or another user's
+			continue // gone, or another user's
 		}
-		for v := range bytes.SplitSeq(env, []byte{0}) {
-			if bytes.HasPrefix(v, mark) {
-				pids = append(pids, p.pid)
-				break
-			}
+		if bytes.HasPrefix(env, mark) || bytes.Contains(env, append([]byte{0}, mark...)) {
+			pids = append(pids, pid)
 		}
-		return nil
-	})
-	return pids, err
+	}
+	return pids, nil
 }
 
 // KillMarked ends what Marked lists.
@@ -215,20 +217,11 @@ func proc(pid int, name string) string {
 // each calls f with every living process that can be seen. Not the owner of /proc/<pid> is asked but the process's own
 // users: an undumpable process seems to be root's.
 func each(f func(process) error) error {
-	dir, err := os.Open("/proc")
+	pids, err := running()
 	if err != nil {
-		return fmt.Errorf("list processes: %w", err)
+		return err
 	}
-	defer func() { _ = dir.Close() }()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return fmt.Errorf("list processes: %w", err)
-	}
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
+	for _, pid := range pids {
 		status, err := os.ReadFile(proc(pid, "status"))
 		if err != nil {
 			continue // it has ended
@@ -245,6 +238,26 @@ func each(f func(process) error) error {
 		}
 	}
 	return nil
+}
+
+// running lists the processes that can be seen, this one and zombies among them.
+func running() ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
 }
 
 func field(status []byte, name string) string {
