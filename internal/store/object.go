@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"time"
 
 	"holdfast.dev/holdfast/internal/engine"
@@ -90,7 +92,11 @@ func (t *tx) Chunk(ctx context.Context, object string, seq int) ([]byte, error) 
 
 // DeleteObject deletes the object and its chunks, staged ones too. It is nil where there is none.
 func (t *tx) DeleteObject(ctx context.Context, id string) error {
-	if err := t.q.DeleteObject(ctx, id); err != nil {
+	chunks, err := t.q.DeleteObject(ctx, id)
+	switch {
+	case err == nil && chunks == 0:
+		return nil // all of it stood in its row: most states are that small
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return t.err("deleting", "object", err)
 	}
 	if _, err := t.q.Unstage(ctx, id); err != nil {

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"math"
 	"strconv"
 
@@ -79,14 +81,11 @@ func (t *tx) Versions(ctx context.Context, stateID string, onlyQuarantined bool,
 // DeleteVersion deletes the version's object with it. It is nil where there is no such version: a sweep may be
 // repeated.
 func (t *tx) DeleteVersion(ctx context.Context, stateID string, number int64) error {
-	id, err := t.q.VersionID(ctx, stateID, number)
-	if err := t.err("reading", "version", err); err != nil {
-		if fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		return err
-	}
-	if err := t.q.DeleteVersion(ctx, stateID, number); err != nil {
+	id, err := t.q.DeleteVersion(ctx, stateID, number)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
 		return t.err("deleting", "version", err)
 	}
 	return t.DeleteObject(ctx, id)

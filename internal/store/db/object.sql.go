@@ -83,13 +83,15 @@ func (q *Queries) DeleteChunks(ctx context.Context, object string) error {
 	return err
 }
 
-const deleteObject = `-- name: DeleteObject :exec
-DELETE FROM objects WHERE id = $1
+const deleteObject = `-- name: DeleteObject :one
+DELETE FROM objects WHERE id = $1 RETURNING chunks
 `
 
-func (q *Queries) DeleteObject(ctx context.Context, id string) error {
-	_, err := q.db.ExecContext(ctx, deleteObject, id)
-	return err
+func (q *Queries) DeleteObject(ctx context.Context, id string) (int64, error) {
+	row := q.db.QueryRowContext(ctx, deleteObject, id)
+	var chunks int64
+	err := row.Scan(&chunks)
+	return chunks, err
 }
 
 const deleteSomeChunks = `-- name: DeleteSomeChunks :execrows

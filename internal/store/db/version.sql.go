@@ -9,13 +9,15 @@ import (
 	"context"
 )
 
-const deleteVersion = `-- name: DeleteVersion :exec
-DELETE FROM versions WHERE state_id = $1 AND number = $2
+const deleteVersion = `-- name: DeleteVersion :one
+DELETE FROM versions WHERE state_id = $1 AND number = $2 RETURNING id
 `
 
-func (q *Queries) DeleteVersion(ctx context.Context, stateID string, number int64) error {
-	_, err := q.db.ExecContext(ctx, deleteVersion, stateID, number)
-	return err
+func (q *Queries) DeleteVersion(ctx context.Context, stateID string, number int64) (string, error) {
+	row := q.db.QueryRowContext(ctx, deleteVersion, stateID, number)
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }
 
 const insertVersion = `-- name: InsertVersion :execrows
@@ -228,17 +230,6 @@ func (q *Queries) Version(ctx context.Context, stateID string, number int64) (Ve
 		&i.LockID,
 	)
 	return i, err
-}
-
-const versionID = `-- name: VersionID :one
-SELECT id FROM versions WHERE state_id = $1 AND number = $2
-`
-
-func (q *Queries) VersionID(ctx context.Context, stateID string, number int64) (string, error) {
-	row := q.db.QueryRowContext(ctx, versionID, stateID, number)
-	var id string
-	err := row.Scan(&id)
-	return id, err
 }
 
 const versions = `-- name: Versions :many

@@ -9,8 +9,8 @@ SELECT * FROM objects WHERE id = $1;
 -- name: HasObject :one
 SELECT EXISTS (SELECT 1 FROM objects WHERE id = $1);
 
--- name: DeleteObject :exec
-DELETE FROM objects WHERE id = $1;
+-- name: DeleteObject :one
+DELETE FROM objects WHERE id = $1 RETURNING chunks;
 
 -- name: PutChunk :exec
 INSERT INTO chunks (object, seq, data) VALUES ($1, $2, $3)

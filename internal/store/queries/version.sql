@@ -19,9 +19,6 @@ WHERE state_id = $18 AND number = $19;
 -- name: Version :one
 SELECT * FROM versions WHERE state_id = $1 AND number = $2;
 
--- name: VersionID :one
-SELECT id FROM versions WHERE state_id = $1 AND number = $2;
-
 -- name: Versions :many
 SELECT * FROM versions
 WHERE state_id = sqlc.arg(state_id) AND number < sqlc.arg(before)
@@ -32,8 +29,8 @@ SELECT * FROM versions
 WHERE state_id = sqlc.arg(state_id) AND number < sqlc.arg(before) AND quarantined
 ORDER BY number DESC LIMIT sqlc.arg(count);
 
--- name: DeleteVersion :exec
-DELETE FROM versions WHERE state_id = $1 AND number = $2;
+-- name: DeleteVersion :one
+DELETE FROM versions WHERE state_id = $1 AND number = $2 RETURNING id;
 
 -- name: VersionsBeyond :many
 SELECT v.number FROM versions v
