@@ -60,8 +60,13 @@ func run(ctx context.Context) error {
 	return err
 }
 
-// lifeline is done when the broker that started this worker has ended: it holds the other end of standard input.
+// lifeline is done when the broker that started this worker has ended: it holds the other end of standard input. A
+// worker that was started otherwise has no pipe there, and no lifeline.
 func lifeline(ctx context.Context) context.Context {
+	info, err := os.Stdin.Stat()
+	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return ctx
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)

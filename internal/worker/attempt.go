@@ -44,6 +44,14 @@ func fail(class, format string, args ...any) error {
 	return &failure{class: class, message: fmt.Sprintf(format, args...)}
 }
 
+// blame makes a failure of err, unless it is one already.
+func blame(class, message string, err error) error {
+	if _, ok := errors.AsType[*failure](err); ok {
+		return err
+	}
+	return &failure{class, message, err}
+}
+
 // attempt is one execution of a task.
 type attempt struct {
 	worker *Worker

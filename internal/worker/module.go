@@ -31,7 +31,7 @@ func (a *attempt) unpack(ctx context.Context) error {
 		return fmt.Errorf("hash the packed source: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != a.SourceSHA256 {
-		return fmt.Errorf("its SHA-256 is %.12s…, the run was started with %.12s…", got, a.SourceSHA256)
+		return fail(link.ClassRefused, "The source is not what the run was started with: its SHA-256 is %.12s…, expected %.12s…. Start a new run.", got, a.SourceSHA256)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read the packed source: %w", err)

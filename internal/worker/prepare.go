@@ -38,10 +38,10 @@ func (a *attempt) prepare(ctx context.Context) error {
 		return fmt.Errorf("make the module's directory: %w", err)
 	}
 	if err := a.unpack(ctx); err != nil {
-		return &failure{link.ClassConfiguration, "The source cannot be used", err}
+		return blame(link.ClassConfiguration, "The source cannot be used", err)
 	}
 	if err := a.check(); err != nil {
-		return &failure{link.ClassConfiguration, "The source cannot be used", err}
+		return blame(link.ClassConfiguration, "The source cannot be used", err)
 	}
 	if err := a.generate(); err != nil {
 		return err
