@@ -40,8 +40,8 @@ func ParseRole(s string) (Role, error) {
 	return Role(s), nil
 }
 
-// AtLeast reports whether r includes min.
-func (r Role) AtLeast(least Role) bool { return ranks[r] > 0 && ranks[r] >= ranks[least] }
+// AtLeast reports whether r includes least. What is no role includes nothing, and nothing includes it.
+func (r Role) AtLeast(least Role) bool { return ranks[least] > 0 && ranks[r] >= ranks[least] }
 
 // Permission names one thing that can be done.
 type Permission string
@@ -67,23 +67,26 @@ const (
 	AgentWrite   Permission = "agent:write"
 	AgentWork    Permission = "agent:work" // what an agent's token may do; no user has it
 
-	TokenOwn       Permission = "token:own"   // one's own tokens and sessions
-	UserRead       Permission = "user:read"   // list users
-	UserManage     Permission = "user:manage" // add users, change roles, make service users' tokens
+	TokenOwn       Permission = "token:own"       // one's own tokens and sessions
+	UserRead       Permission = "user:read"       // list users
+	UserManage     Permission = "user:manage"     // add users, change roles, make service users' tokens
+	PermissionRead Permission = "permission:read" // see what each role may do
 	AuditRead      Permission = "audit:read"
 	PlatformManage Permission = "platform:manage" // organizations; platform administrators only
 )
 
-// lowest is the lowest role that has each permission. A permission that is not here is nobody's.
+// lowest is the lowest role that has each permission, where no Allocation says otherwise. A permission that is not here
+// is nobody's.
 var lowest = map[Permission]Role{
 	StateList: Viewer, StateRead: Operator, StateWrite: Operator, StateManage: Admin,
 	StackRead: Viewer, StackWrite: Operator,
 	RunRead: Viewer, RunStart: Operator, RunApprove: Operator,
 	AccountRead: Viewer, AccountWrite: Admin, AgentRead: Viewer, AgentWrite: Admin,
 	TokenOwn: Viewer, UserRead: Admin, UserManage: Admin, AuditRead: Admin,
+	PermissionRead: Viewer,
 }
 
-// Lowest is the lowest role that has p, or "" where no role has it.
+// Lowest is the lowest role that has p where no Allocation says otherwise, or "" where no role has it.
 func Lowest(p Permission) Role { return lowest[p] }
 
 // Actor is who acts. It comes from a verified credential and from nothing else; identity in a body, header or
@@ -95,6 +98,8 @@ type Actor struct {
 	Name  string // for people: shown in holders, approvals and the audit log
 	Token string // id of the token or session used; "" for System
 	Role  Role   // of a User; an Attempt acts as Operator on its own state
+
+	Allocation Allocation // of the organization, as it was when the credential was read
 
 	PlatformAdmin bool // may manage organizations
 
@@ -108,7 +113,7 @@ type Actor struct {
 	RequestID string // of the HTTP request, for the audit record
 }
 
-// Allow is nil when the actor has p in its organization.
+// Allow is nil when the actor has p in its organization. It is the only place that decides.
 func (a Actor) Allow(p Permission) error {
 	switch {
 	case p == Public, a.Kind == System:
@@ -117,27 +122,30 @@ func (a Actor) Allow(p Permission) error {
 		return nil
 	case p == AgentWork && a.Kind == Agent:
 		return nil
-	case a.Kind == Attempt && (p == StateRead || p == StateWrite) && Operator.AtLeast(lowest[p]):
+	case a.Kind == Attempt && (p == StateRead || p == StateWrite) && Operator.AtLeast(a.Allocation.Lowest(p)):
 		return nil // on its own state; the engine checks which
-	case a.Kind == User && lowest[p] != "" && a.Role.AtLeast(lowest[p]):
+	case a.Kind == User && a.Role.AtLeast(a.Allocation.Lowest(p)):
 		return nil
 	}
 	return a.refusal(p)
 }
 
 func (a Actor) refusal(p Permission) error {
-	e := fault.New(fault.Forbidden, "forbidden", "This needs the permission %s, which %s does not have.", p, a.describe())
-	if l := lowest[p]; l != "" && a.Kind == User {
-		return e.WithHint("Ask an administrator of the organization for the role %s.", l)
+	l := a.Allocation.Lowest(p)
+	step := a.Kind == Attempt && (p == StateRead || p == StateWrite)
+	switch {
+	case !step && (a.Kind != User || l == ""):
+		return fault.New(fault.Forbidden, "forbidden", "This needs the permission %s, which a token of kind %s does not have.", p, a.Kind).
+			WithHint("Use a credential of the kind this route is for.")
+	case ranks[l] == 0:
+		return fault.New(fault.Forbidden, "forbidden", "This needs the permission %s, which is disabled in this organization.", p).
+			WithHint("An administrator of the organization can allocate it to a role again (holdfast permission set %s %s).", p, lowest[p])
+	case step:
+		return fault.New(fault.Forbidden, "forbidden", "This needs the permission %s, which is allocated to the role %s here; the steps of a run act as %s.", p, l, Operator).
+			WithHint("An administrator of the organization can allocate it to %s (holdfast permission set %s %s).", Operator, p, Operator)
 	}
-	return e.WithHint("Use a credential of the kind this route is for.")
-}
-
-func (a Actor) describe() string {
-	if a.Kind == User {
-		return "the role " + string(a.Role)
-	}
-	return "a token of kind " + string(a.Kind)
+	return fault.New(fault.Forbidden, "forbidden", "This needs the permission %s, which the role %s does not have.", p, a.Role).
+		WithHint("Ask an administrator of the organization for the role %s.", l)
 }
 
 // Permissions lists every permission that somebody can have, in order of name.

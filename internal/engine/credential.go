@@ -41,7 +41,7 @@ func (e *Engine) Authenticate(ctx context.Context, token redact.Secret) (access.
 // actor applies the rules of the credential's kind.
 func (c Credential) actor(now time.Time) (access.Actor, error) {
 	t, owner := c.Token, c.Owner
-	a := access.Actor{Org: t.Org, Token: t.ID, ID: owner.ID, Name: owner.Name}
+	a := access.Actor{Org: t.Org, Token: t.ID, ID: owner.ID, Name: owner.Name, Allocation: c.Allocation}
 	switch {
 	case t.AttemptID != "" && owner.ID == t.AttemptID:
 		a.Kind = access.Attempt

@@ -74,7 +74,11 @@ func (e *Engine) signInByCode(ctx context.Context, code redact.Secret, requestID
 		if err != nil {
 			return err
 		}
-		actor, err := userActor(access.Actor{Org: u.Org, RequestID: requestID}, u)
+		changed, err := tx.Allocation(ctx, u.Org)
+		if err != nil {
+			return err
+		}
+		actor, err := userActor(access.Actor{Org: u.Org, Allocation: changed, RequestID: requestID}, u)
 		if err != nil {
 			return err
 		}
@@ -123,8 +127,9 @@ func (e *Engine) SessionActor(ctx context.Context, value redact.Secret) (access.
 	hash := access.Hash(value).Hex()
 	var s access.Session
 	var u access.UserRecord
+	var changed access.Allocation
 	err := e.store.Look(ctx, func(tx Tx) (err error) {
-		s, u, err = tx.Session(ctx, hash)
+		s, u, changed, err = tx.Session(ctx, hash)
 		return err
 	})
 	if fault.Is(err, fault.NotFound) || err == nil && !e.now().Before(s.ExpiresAt) {
@@ -133,7 +138,7 @@ func (e *Engine) SessionActor(ctx context.Context, value redact.Secret) (access.
 	if err != nil {
 		return access.Actor{}, err
 	}
-	return userActor(access.Actor{Org: s.Org, Token: sessionID(hash)}, u)
+	return userActor(access.Actor{Org: s.Org, Token: sessionID(hash), Allocation: changed}, u)
 }
 
 // SignOut ends a session.

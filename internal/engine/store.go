@@ -43,6 +43,7 @@ type Tx interface {
 	AgentTx
 	UserTx
 	CredentialTx
+	PermissionTx
 	SessionTx
 	AuditTx
 	SettingTx
@@ -234,8 +235,9 @@ type UserTx interface {
 
 // Credential is a token with all else that an actor is made of, from one statement.
 type Credential struct {
-	Token access.Token
-	Owner Owner
+	Token      access.Token
+	Owner      Owner
+	Allocation access.Allocation // of the token's organization
 }
 
 // Owner is whose a token is: a user, an agent or an attempt, as the token says.
@@ -262,11 +264,19 @@ type CredentialTx interface {
 	Tokens(ctx context.Context, org, user string, p Page) (items []access.Token, next string, err error)
 }
 
+// PermissionTx is what administrators change of the roles' permissions.
+type PermissionTx interface {
+	// Allocation is nil where nothing was changed.
+	Allocation(ctx context.Context, org string) (access.Allocation, error)
+	// Allocate gives p to r, in place of what it was given to before.
+	Allocate(ctx context.Context, org string, p access.Permission, r access.Role) error
+}
+
 // SessionTx is signed-in browsers and the links that sign them in.
 type SessionTx interface {
 	CreateSession(ctx context.Context, s access.Session) error
-	// Session gives the session and its user.
-	Session(ctx context.Context, hash string) (access.Session, access.UserRecord, error)
+	// Session gives the session, its user, and the allocation of its organization.
+	Session(ctx context.Context, hash string) (access.Session, access.UserRecord, access.Allocation, error)
 	DeleteSession(ctx context.Context, hash string) error
 	SweepSessions(ctx context.Context, before time.Time) error
 	CreateSignInLink(ctx context.Context, l access.SignInLink) error

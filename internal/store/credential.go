@@ -18,7 +18,7 @@ func (t *tx) Credential(ctx context.Context, hash string) (engine.Credential, er
 	return engine.Credential{Token: k, Owner: engine.Owner{
 		ID: r.Owner, Name: r.OwnerName, Role: access.Role(r.Role), PlatformAdmin: r.PlatformAdmin, DisabledAt: moment(r.DisabledAt),
 		Account: r.Account, Run: r.Run, Task: r.Task,
-	}}, err
+	}, Allocation: allocation(r.Allocation)}, err
 }
 
 func (t *tx) CreateToken(ctx context.Context, k access.Token) error {

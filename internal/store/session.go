@@ -14,16 +14,16 @@ func (t *tx) CreateSession(ctx context.Context, s access.Session) error {
 	}))
 }
 
-func (t *tx) Session(ctx context.Context, hash string) (access.Session, access.UserRecord, error) {
+func (t *tx) Session(ctx context.Context, hash string) (access.Session, access.UserRecord, access.Allocation, error) {
 	row, err := t.q.Session(ctx, hash)
 	if err != nil {
-		return access.Session{}, access.UserRecord{}, t.err("reading", "session", err)
+		return access.Session{}, access.UserRecord{}, nil, t.err("reading", "session", err)
 	}
 	u, err := user(row.User)
 	return access.Session{
 		Hash: row.Session.Hash, User: row.Session.UserID, Org: row.Session.Org,
 		CreatedAt: moment(row.Session.CreatedAt), ExpiresAt: moment(row.Session.ExpiresAt),
-	}, u, err
+	}, u, allocation(row.Allocation), err
 }
 
 // DeleteSession is nil where there is no such session: signing out twice is no failure.

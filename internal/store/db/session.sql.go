@@ -63,14 +63,16 @@ func (q *Queries) DeleteSession(ctx context.Context, hash string) error {
 }
 
 const session = `-- name: Session :one
-SELECT sessions.hash, sessions.user_id, sessions.org, sessions.created_at, sessions.expires_at, users.id, users.org, users.name, users.service, users.role, users.platform_admin, users.created_at, users.disabled_at
+SELECT sessions.hash, sessions.user_id, sessions.org, sessions.created_at, sessions.expires_at, users.id, users.org, users.name, users.service, users.role, users.platform_admin, users.created_at, users.disabled_at,
+    CAST(COALESCE((SELECT string_agg(p.permission || ' ' || p.role, ',') FROM permissions p WHERE p.org = sessions.org), '') AS TEXT) AS allocation
 FROM sessions JOIN users ON users.id = sessions.user_id
 WHERE sessions.hash = $1
 `
 
 type SessionRow struct {
-	Session Session
-	User    User
+	Session    Session
+	User       User
+	Allocation string
 }
 
 func (q *Queries) Session(ctx context.Context, hash string) (SessionRow, error) {
@@ -90,6 +92,7 @@ func (q *Queries) Session(ctx context.Context, hash string) (SessionRow, error) 
 		&i.User.PlatformAdmin,
 		&i.User.CreatedAt,
 		&i.User.DisabledAt,
+		&i.Allocation,
 	)
 	return i, err
 }

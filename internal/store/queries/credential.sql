@@ -4,7 +4,8 @@ SELECT sqlc.embed(t),
     COALESCE(u.id, g.id, a.id, '') AS owner, COALESCE(u.name, g.name, a.agent_name, '') AS owner_name,
     COALESCE(u.role, '') AS role, COALESCE(u.platform_admin, FALSE) AS platform_admin,
     COALESCE(u.disabled_at, 0) AS disabled_at, COALESCE(g.account, '') AS account,
-    COALESCE(a.run, '') AS run, COALESCE(a.task, '') AS task
+    COALESCE(a.run, '') AS run, COALESCE(a.task, '') AS task,
+    CAST(COALESCE((SELECT string_agg(p.permission || ' ' || p.role, ',') FROM permissions p WHERE p.org = t.org), '') AS TEXT) AS allocation
 FROM tokens t
 LEFT JOIN users u ON u.id = t.user_id
 LEFT JOIN agents g ON g.id = t.agent

@@ -2,7 +2,8 @@
 INSERT INTO sessions (hash, user_id, org, created_at, expires_at) VALUES ($1, $2, $3, $4, $5);
 
 -- name: Session :one
-SELECT sqlc.embed(sessions), sqlc.embed(users)
+SELECT sqlc.embed(sessions), sqlc.embed(users),
+    CAST(COALESCE((SELECT string_agg(p.permission || ' ' || p.role, ',') FROM permissions p WHERE p.org = sessions.org), '') AS TEXT) AS allocation
 FROM sessions JOIN users ON users.id = sessions.user_id
 WHERE sessions.hash = $1;
 

@@ -24,7 +24,7 @@ func sessions(t *testing.T, s *store.Store) {
 		var session access.Session
 		var user access.UserRecord
 		err := s.View(t.Context(), func(tx engine.Tx) (err error) {
-			session, user, err = tx.Session(t.Context(), hash)
+			session, user, _, err = tx.Session(t.Context(), hash)
 			return err
 		})
 		return session, user, err

@@ -44,6 +44,7 @@ func Run(t *testing.T, open Open) {
 		"Agent":                       agents,
 		"Credential":                  credentials,
 		"Token/List":                  tokens,
+		"Permission":                  permissions,
 		"Session":                     sessions,
 		"SignInLink":                  signInLinks,
 		"SignInLink/OneWinner":        oneSignIn,
