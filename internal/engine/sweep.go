@@ -14,7 +14,7 @@ import (
 // Bounds of one sweep. What is left the next one takes.
 const (
 	sweepAttempts = 500
-	sweepRuns     = 200
+	sweepRuns     = 50
 	sweepChunks   = 2000
 	stagedAge     = time.Hour // of what was staged and never attached
 	// sweepGap is a pause between sweeps after which this server cannot say whether it would have heard an agent: it
