@@ -51,7 +51,8 @@ func (b *Broker) attempt(ctx context.Context, w *workerConn, offer api.Offer) (*
 		w.close()
 		return nil, err
 	}
-	a, err := b.newAttempt(record{Work: work, Password: newPassword().Reveal(), Accepted: b.now()})
+	r := record{Work: work, Password: newPassword().Reveal(), Accepted: b.now()}
+	a, err := b.newAttempt(r)
 	if err != nil {
 		w.close()
 		return nil, err
@@ -59,13 +60,17 @@ func (b *Broker) attempt(ctx context.Context, w *workerConn, offer api.Offer) (*
 	defer a.stop()
 	b.health.begin(work)
 	a.log.Info("attempt accepted", "run", work.Run, "component", work.Component, "kind", work.Kind)
-	done := a.execute(ctx, w)
+	done := a.execute(ctx, w, r)
 	return a.finish(ctx, w, done)
 }
 
-// accept takes the offer. The server waits ten seconds for it.
+// accept takes the offer. The server waits ten seconds for it. A drain that begins meanwhile does not cut it off: an
+// attempt that the server took for accepted would hang until it is lost.
 func (b *Broker) accept(ctx context.Context, offer api.Offer) (work api.Work, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	if ctx.Err() != nil {
+		return work, fmt.Errorf("%w: %w", errTaken, context.Cause(ctx))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err = b.platform.Until(ctx, "accept an offer", func(ctx context.Context) error {
 		var err error
@@ -107,9 +112,6 @@ func (b *Broker) newAttempt(r record) (a *attempt, err error) {
 		if err := dir.make(dir.path); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, fmt.Errorf("begin an attempt: %w", err)
 		}
-	}
-	if err := b.sealer.write(a.own, r); err != nil {
-		return nil, err
 	}
 	if a.logs, err = openLogs(filepath.Join(a.own, logFile), b.platform, w, b.policy, b.now); err != nil {
 		return nil, err
@@ -173,14 +175,19 @@ func lost(class, format string, args ...any) ended {
 }
 
 // execute gives the worker what it needs, and hears it to the end.
-func (a *attempt) execute(ctx context.Context, w *workerConn) ended {
+func (a *attempt) execute(ctx context.Context, w *workerConn, r record) ended {
 	work, cancel := context.WithCancelCause(a.life)
 	defer cancel(nil)
 	orders := make(chan string, 1)
 	go a.listenOrders(ctx, work, orders)
 	fetch, stop := context.WithCancelCause(work)
+	// Neither waits for the other, and the work waits for both: once it has begun, a next life must know of it.
 	fetched := make(chan error, 1)
-	go func() { fetched <- a.fetch(fetch) }()
+	go func() {
+		kept := make(chan error, 1)
+		go func() { kept <- a.b.sealer.write(a.own, r) }()
+		fetched <- errors.Join(a.fetch(fetch), <-kept)
+	}()
 	var err error
 	select {
 	case err = <-fetched:

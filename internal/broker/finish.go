@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,19 +27,43 @@ func (a *attempt) finish(ctx context.Context, w *workerConn, e ended) (*workerCo
 		w = a.workerBack(ctx)
 	}
 	if err := a.settle(ctx, e); err != nil {
-		return w, err
+		if w != nil {
+			w.close()
+		}
+		return nil, err
 	}
+	// While the results are delivered the worker clears up and gets ready for the next attempt.
+	next := make(chan *workerConn, 1)
+	go func() { next <- a.b.turn(ctx, w, a) }()
 	err := a.deliver(ctx)
+	ready := <-next
 	if err != nil && !errors.Is(err, errOver) {
-		return w, err
-	}
-	cleaned := w != nil && w.clean(a.work.Attempt) == nil
-	if w != nil {
-		w.close() // one connection is one attempt
+		if ready != nil {
+			ready.close()
+		}
+		return nil, err
 	}
 	a.b.health.ended(e.result)
-	a.remove(cleaned)
-	return nil, nil
+	a.remove()
+	return ready, nil
+}
+
+// turn has the worker clear the attempt's directory and gives the connection for the next one, or nil.
+func (b *Broker) turn(ctx context.Context, w *workerConn, a *attempt) *workerConn {
+	if w == nil {
+		return nil
+	}
+	err := w.clean(a.work.Attempt)
+	w.close() // one connection is one attempt
+	if err != nil {
+		a.log.Warn("the worker did not clear the attempt's directory", "error", err)
+		return nil
+	}
+	ready, err := b.meet(ctx)
+	if err != nil {
+		return nil // only because of a drain
+	}
+	return ready
 }
 
 // workerBack waits until a worker is there again, which means that nothing of the attempt runs any more: until then
@@ -104,7 +129,10 @@ func (a *attempt) report(e ended) api.Report {
 	case r.Outcome == link.Succeeded && a.work.Kind == "plan" && e.planned == nil:
 		out.Outcome, out.Class, out.Message = link.Failed, link.ClassInfrastructure, "The agent's worker made no plan and said that it had."
 	}
-	for _, s := range r.Stages {
+	if !slices.Contains([]string{"", link.ClassConfiguration, link.ClassInfrastructure, link.ClassCancelled, link.ClassRefused}, out.Class) {
+		out.Class = link.ClassInfrastructure
+	}
+	for _, s := range r.Stages[:min(len(r.Stages), maxStages)] {
 		out.Stages = append(out.Stages, api.StageTime{Stage: s.Stage, Milliseconds: s.Milliseconds, Tool: s.Tool})
 	}
 	if c := r.Applied; c != nil {
@@ -158,7 +186,21 @@ func (a *attempt) rescue(ctx context.Context, report *api.Report) (changed bool,
 	return false, err
 }
 
+// What the contract takes of a report, whatever the worker says.
+const (
+	maxMessage = 3900 // bytes; it allows 4000 characters
+	maxStages  = 32
+)
+
 func join(a, b string) string { return strings.TrimSpace(a + " " + b) }
+
+func cut(text string) string {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	}
+	return text
+}
 
 // errOver means that the server wants nothing more of the attempt.
 var errOver = errors.New("the attempt is over for the server")
@@ -188,6 +230,7 @@ func (a *attempt) deliver(ctx context.Context) error {
 	} else if err != nil {
 		a.log.Warn("the server takes no more of the log", "error", err)
 	}
+	report.Message = cut(report.Message)
 	err = a.b.platform.Until(ctx, "report", func(ctx context.Context) error {
 		answer, err := a.b.platform.Report(ctx, a.work.Task, report)
 		if err == nil {
@@ -229,11 +272,11 @@ func (a *attempt) deliverPlan(ctx context.Context) error {
 }
 
 // remove ends the attempt on this machine. Its own directory goes last: while it is there, the attempt is not over.
-func (a *attempt) remove(cleaned bool) {
+// What of the shared directory is the worker's and was not cleared goes when a worker is there again.
+func (a *attempt) remove() {
 	a.stop()
-	err := removeIn(a.b.WorkDir, a.work.Attempt)
-	if err != nil && cleaned {
-		a.log.Error("an attempt's directory cannot be removed", "error", err)
+	if err := removeIn(a.b.WorkDir, a.work.Attempt); err != nil {
+		a.log.Warn("an attempt's directory cannot be removed yet", "error", err)
 	}
 	if err := removeIn(a.b.private, a.work.Attempt); err != nil {
 		a.log.Error("an attempt's record cannot be removed", "error", err)

@@ -71,7 +71,10 @@ func (b *Broker) finishLeftover(ctx context.Context, a *attempt, w *workerConn) 
 	if err := a.deliver(ctx); err != nil && !errors.Is(err, errOver) {
 		return err
 	}
-	a.remove(w.clean(a.work.Attempt) == nil)
+	if err := w.clean(a.work.Attempt); err != nil {
+		a.log.Warn("the worker did not clear the attempt's directory", "error", err)
+	}
+	a.remove()
 	return nil
 }
 

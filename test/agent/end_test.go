@@ -102,24 +102,105 @@ func TestR17_DrainDuringApply(t *testing.T) {
 	}
 }
 
-// TestR16_DrainWhileClaiming stops the agent with the answer to its claim on the way: the task is not accepted.
+// TestR16_DrainWhileClaiming stops the agent with the answer to its claim on the way: the task is not accepted. With
+// its acceptance on the way, it is brought to its end.
 func TestR16_DrainWhileClaiming(t *testing.T) {
+	t.Run("before the offer", func(t *testing.T) {
+		p, a := newPlatform(t), newAgent(t)
+		hold := make(chan struct{})
+		p.change(func() { p.held["POST claim"] = hold })
+		broker := a.unisolated(p)
+		p.until("the agent claims", func() bool { return slices.Contains(p.requests, "POST claim") })
+		k := p.offer(&task{Work: api.Work{Kind: "plan"}, source: pack(t, map[string]string{"main.tf": hello})})
+		kill(t, broker.Process.Pid, syscall.SIGTERM)
+		if code := broker.exit(t); code != 0 {
+			t.Errorf("exit: got %d, want 0", code)
+		}
+		close(hold)
+		if k.accepted {
+			t.Error("the draining agent accepted the task")
+		}
+		a.empty()
+	})
+	t.Run("after the acceptance", func(t *testing.T) {
+		p, a := newPlatform(t), newAgent(t)
+		broker := a.unisolated(p)
+		hold := make(chan struct{})
+		p.change(func() { p.held["POST tasks/{id}/accept"] = hold })
+		k := p.offer(&task{Work: api.Work{Kind: "plan"}, source: pack(t, map[string]string{"main.tf": hello})})
+		p.until("the agent accepts", func() bool { return slices.Contains(p.requests, "POST tasks/{id}/accept") })
+		kill(t, broker.Process.Pid, syscall.SIGTERM)
+		close(hold)
+		if r := p.reported(k); r.Outcome != "cancelled" {
+			t.Errorf("report: got %+v, want cancelled", r)
+		}
+		if code := broker.exit(t); code != 0 {
+			t.Errorf("exit: got %d, want 0", code)
+		}
+		a.empty()
+	})
+}
+
+// TestR21_WorkerStopped stops the worker alone, as its supervisor does: one interrupt for the tool, and the broker
+// goes on with the next worker.
+func TestR21_WorkerStopped(t *testing.T) {
 	p, a := newPlatform(t), newAgent(t)
-	broker := a.unisolated(p)
-	p.until("the agent claims", func() bool { return p.claims > 0 })
-	hold := make(chan struct{})
-	p.change(func() { p.held["POST tasks/{id}/accept"] = hold })
-	k := p.offer(&task{Work: api.Work{Kind: "plan"}, source: pack(t, map[string]string{"main.tf": hello})})
-	p.until("the offer is out", func() bool { return k.offers > 0 })
-	kill(t, broker.Process.Pid, syscall.SIGTERM)
-	if code := broker.exit(t); code != 0 {
+	a.share()
+	worker := a.worker()
+	a.broker(p)
+	where := place(t)
+	applied := p.apply(p.plan(slow(t, where), `{}`))
+	file(t, filepath.Join(where, "began"))
+	kill(t, worker.Process.Pid, syscall.SIGTERM)
+	if code := worker.exit(t); code != 0 {
 		t.Errorf("exit: got %d, want 0", code)
 	}
-	if k.accepted {
-		t.Error("the draining agent accepted the task")
+	a.worker()
+	r := p.reported(applied)
+	if r.Outcome != "failed" || r.Class != "infrastructure" || !r.PartialApply || r.StateUnsaved || p.lock != "" {
+		t.Errorf("report: got %+v, lock %q, want failed, infrastructure, partial, the state saved, unlocked", r, p.lock)
 	}
-	close(hold)
+	if n := interrupts(applied); n != 1 {
+		t.Errorf("the tool got %d interrupts, want 1", n)
+	}
+	p.plan(pack(t, map[string]string{"main.tf": hello}), `{"name":"x"}`)
 	a.empty()
+}
+
+// TestSensitiveInputsAreHidden prints a sensitive value in the ways a template can, whole and in pieces of a log.
+func TestSensitiveInputsAreHidden(t *testing.T) {
+	p, a := newPlatform(t), newAgent(t)
+	a.unisolated(p)
+	src := pack(t, map[string]string{"main.tf": `
+variable "declared" {
+  type      = string
+  sensitive = true
+}
+variable "told" { type = map(string) }
+resource "terraform_data" "x" {
+  input = "${nonsensitive(var.declared)} and ${var.told.key}"
+  provisioner "local-exec" {
+    command = "echo ${nonsensitive(var.declared)}; printf '${substr(nonsensitive(var.declared), 0, 9)}'; sleep 0.3; echo '${substr(nonsensitive(var.declared), 9, -1)}'; echo ${base64encode(var.told.key)}; echo control-text"
+  }
+}
+output "x" { value = terraform_data.x.input }
+`})
+	k := p.offer(&task{Work: api.Work{Kind: "plan", Sensitive: []string{"told"}, Inputs: []byte(`{"declared":"canary-declared-1234","told":{"key":"canary-told-56789"}}`)}, source: src})
+	if r := p.reported(k); r.Outcome != "succeeded" {
+		t.Fatalf("plan: got %+v\n%s", r, p.describe())
+	}
+	applied := p.apply(k)
+	r := p.reported(applied)
+	if r.Outcome != "succeeded" || !strings.Contains(text(applied.log), "control-text") {
+		t.Fatalf("apply: got %+v\n%s", r, p.describe())
+	}
+	for name, all := range map[string]string{"plan log": text(k.log), "view": string(k.plan.View), "apply log": text(applied.log), "message": r.Message} {
+		for _, canary := range []string{"canary-declared-1234", "canary-told-56789", "Y2FuYXJ5LXRvbGQtNTY3ODk"} {
+			if strings.Contains(all, canary) {
+				t.Errorf("the %s shows %s:\n%s", name, canary, all)
+			}
+		}
+	}
 }
 
 // TestHardTimeout lets a command exceed its limit.

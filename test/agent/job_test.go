@@ -86,3 +86,33 @@ func stages(k *task) string {
 	}
 	return b.String() + " in all " + (time.Duration(all) * time.Millisecond).String() + ", tool " + (time.Duration(tool) * time.Millisecond).String()
 }
+
+// BenchmarkAttempts measures what an attempt costs beside the tool's own processes, from the moment it is offered to
+// the moment its report is stored.
+func BenchmarkAttempts(b *testing.B) {
+	p := newPlatform(b)
+	a := newAgent(b)
+	a.unisolated(p)
+	src := pack(b, map[string]string{"main.tf": hello})
+	p.plan(src, `{"name":"warm"}`)
+	var plan, apply time.Duration
+	for b.Loop() {
+		p.change(func() { p.state = nil })
+		begin := time.Now()
+		planned := p.plan(src, `{"name":"world"}`)
+		plan += time.Since(begin) - tool(planned)
+		begin = time.Now()
+		applied := p.apply(planned)
+		p.reported(applied)
+		apply += time.Since(begin) - tool(applied)
+	}
+	b.ReportMetric(float64(plan.Milliseconds())/float64(b.N), "plan-overhead-ms")
+	b.ReportMetric(float64(apply.Milliseconds())/float64(b.N), "apply-overhead-ms")
+}
+
+func tool(k *task) (d time.Duration) {
+	for _, s := range k.report.Stages {
+		d += time.Duration(s.Tool) * time.Millisecond
+	}
+	return d
+}
