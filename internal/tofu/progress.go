@@ -18,6 +18,13 @@ func (p *Progress) See(l Line) {
 	switch l.Type {
 	case "refresh_complete":
 		p.Refreshed++
+	case "planned_change": // before an apply of a saved plan, which has no summary, too
+		switch l.Action {
+		case "create", "update", "delete":
+			p.Planned++
+		case "replace":
+			p.Planned += 2
+		}
 	case "change_summary":
 		if l.Changes != nil && l.Changes.Operation == "plan" {
 			p.Planned = l.Changes.Add + l.Changes.Change + l.Changes.Remove

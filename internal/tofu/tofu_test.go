@@ -189,6 +189,10 @@ func TestProgressOfRealStreams(t *testing.T) {
 			}
 			p.See(l)
 		}
+		if want := (Progress{Planned: 1, Last: "terraform_data.a"}); p != want {
+			t.Errorf("%s: progress of the plan = %+v, want %+v", tool, p, want)
+		}
+		p = Progress{} // the apply of a saved plan is a command of its own
 		for _, l := range decodeAll(t, bytes.NewReader(recorded(t, tool+".apply.jsonl"))) {
 			p.See(l)
 			if l.Type == "provision_progress" && p.Running != 1 {
@@ -204,7 +208,8 @@ func TestProgressOfRealStreams(t *testing.T) {
 func TestProgressNeverRunsOver(t *testing.T) {
 	var p Progress
 	for _, l := range []Line{
-		{Type: "change_summary", Changes: &Summary{Add: 1, Remove: 1, Forget: 3, Operation: "plan"}},
+		{Type: "planned_change", Action: "replace"},
+		{Type: "planned_change", Action: "move"},
 		{Type: "apply_start", Action: "read"},
 		{Type: "apply_complete", Action: "read"},
 		{Type: "apply_complete", Action: "delete"},
@@ -219,6 +224,12 @@ func TestProgressNeverRunsOver(t *testing.T) {
 	}
 	if want := (Progress{Planned: 3, Done: 2, Failed: 1, Refreshed: 1, Last: "a.b"}); p != want {
 		t.Errorf("got %+v, want %+v", p, want)
+	}
+	p = Progress{}
+	p.See(Line{Type: "planned_change", Action: "create"})
+	p.See(Line{Type: "change_summary", Changes: &Summary{Add: 1, Remove: 1, Forget: 3, Operation: "plan"}})
+	if p.Planned != 2 {
+		t.Errorf("planned = %d, want the summary's 2", p.Planned)
 	}
 }
 

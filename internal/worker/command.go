@@ -130,7 +130,8 @@ func (a *attempt) lines(said *spoken, see func(tofu.Line)) func(io.Reader) error
 			if see != nil {
 				see(l)
 			}
-			if now := a.worker.now(); l.Resource != "" && now.Sub(told) >= progressEvery {
+			// What is planned is all said at once, before anything is done.
+			if now := a.worker.now(); l.Resource != "" && l.Type != "planned_change" && now.Sub(told) >= progressEvery {
 				told = now
 				a.tellProgress(said.progress)
 			}
