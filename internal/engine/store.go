@@ -34,6 +34,7 @@ type Tx interface {
 	StateTx
 	VersionTx
 	ObjectTx
+	KeyTx
 	RunTx
 	HistoryTx
 	TaskTx
@@ -125,6 +126,24 @@ type ObjectTx interface {
 	DeleteObject(ctx context.Context, id string) error
 	// SweepStaged deletes chunks staged before t whose object was never attached, at most limit; it says how many.
 	SweepStaged(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// KeyUse is how many objects' data keys are wrapped with a key.
+type KeyUse struct {
+	Key     state.Key
+	Objects int64
+}
+
+// KeyTx is the wrapped data keys of objects.
+type KeyTx interface {
+	// ObjectKeys lists objects by id, those after the given one: their id, organization, kind, key and wrapped data key
+	// alone.
+	ObjectKeys(ctx context.Context, after string, limit int) ([]Object, error)
+	// RewrapObject stores another wrapping of o's data key, for the version with its bytes too. It is a Conflict where
+	// the object is gone, or its data key is not wrapped as o says any more; the transaction then has to be given up.
+	RewrapObject(ctx context.Context, o Object, by state.Key, wrapped []byte) error
+	// KeyUses counts all objects by key, in order of kind, name and version.
+	KeyUses(ctx context.Context) ([]KeyUse, error)
 }
 
 // RunFilter narrows a list of runs. Query matches a part of the stack's name or the run's id.
