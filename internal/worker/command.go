@@ -88,6 +88,7 @@ func (a *attempt) printing(ctx context.Context, args []string) (*os.File, *spoke
 func (a *attempt) run(ctx context.Context, args []string, stdout, stderr, followed *os.File, consume func(io.Reader) error, r *executor.Result) error {
 	ended := make(chan struct{})
 	f := follow(followed, ended)
+	defer f.Close()
 	consumed := make(chan error, 1)
 	go func() { consumed <- consume(f) }()
 	var err error
@@ -96,7 +97,7 @@ func (a *attempt) run(ctx context.Context, args []string, stdout, stderr, follow
 	}))
 	close(ended)
 	a.ran += r.Took
-	return errors.Join(err, <-consumed, f.Close())
+	return errors.Join(err, <-consumed)
 }
 
 // text carries plain text to the log, and remembers where it says Error.

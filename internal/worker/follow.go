@@ -101,9 +101,9 @@ func (f *follower) free() {
 }
 
 // Close ends the following.
-func (f *follower) Close() error {
-	if f.notify == nil {
-		return nil
+func (f *follower) Close() {
+	if f.notify != nil {
+		// The kernel takes 10 ms and more to let go of a watch; nobody has to wait for that.
+		go func() { _ = f.notify.Close() }()
 	}
-	return f.notify.Close()
 }
