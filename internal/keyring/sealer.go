@@ -143,15 +143,7 @@ func (o *openReader) Read(p []byte) (int, error) {
 	if !errors.Is(err, io.EOF) {
 		return n, damaged(err)
 	}
-	// The frame has ended; the sealed stream has to end with it, in its last segment.
-	var rest [1]byte
-	switch m, err := o.opening.Read(rest[:]); {
-	case m > 0:
-		return 0, damaged(errors.New("bytes follow the compressed document"))
-	case err != nil && !errors.Is(err, io.EOF):
-		return 0, damaged(err)
-	}
-	return 0, io.EOF
+	return 0, io.EOF // the decompressor gives it when the sealed stream has ended, in its last segment
 }
 
 func (o *openReader) Close() error {
