@@ -132,6 +132,12 @@ func (a *attempt) report(e ended) api.Report {
 	if !slices.Contains([]string{"", link.ClassConfiguration, link.ClassInfrastructure, link.ClassCancelled, link.ClassRefused}, out.Class) {
 		out.Class = link.ClassInfrastructure
 	}
+	if denied := a.relay.Denied(); denied != "" && out.Outcome == link.Failed {
+		out.Message = join(out.Message, denied)
+		if !out.PartialApply {
+			out.Class = link.ClassRefused
+		}
+	}
 	for _, s := range r.Stages[:min(len(r.Stages), maxStages)] {
 		out.Stages = append(out.Stages, api.StageTime{Stage: s.Stage, Milliseconds: s.Milliseconds, Tool: s.Tool})
 	}

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -202,6 +203,27 @@ func count(all []string, one string) int {
 		}
 	}
 	return n
+}
+
+// TestDeniedStateSaysWhy has the server deny a plan what it asks of its state: the report says why, which the tool does
+// not.
+func TestDeniedStateSaysWhy(t *testing.T) {
+	for _, c := range []struct{ request, want string }{
+		{"LOCK /state/lock", "The server refused LOCK: injected"},
+		{"GET /state", "The server refused to read the state: injected"},
+	} {
+		t.Run(c.request, func(t *testing.T) {
+			p, a := newPlatform(t), newAgent(t)
+			a.unisolated(p)
+			p.change(func() { p.status[c.request] = 403 })
+			src := pack(t, map[string]string{"main.tf": `resource "terraform_data" "x" {}`})
+			k := p.offer(&task{Work: api.Work{Kind: "plan", Inputs: json.RawMessage(`{}`)}, source: src})
+			if r := p.reported(k); r.Outcome != "failed" || r.Class != "refused" || !strings.HasSuffix(r.Message, c.want) {
+				t.Errorf("report: got %+v, want failed, refused, with %q at the end", r, c.want)
+			}
+			a.empty()
+		})
+	}
 }
 
 // TestStateRefusedThenDelivered refuses the saves of an apply; the tool writes errored.tfstate, and that is delivered.

@@ -73,6 +73,7 @@ type Relay struct {
 
 	mu      sync.Mutex
 	closed  bool
+	denied  string // why the server last said that this may not be done; "" where it has not
 	served  string // hex SHA-256 of the document the tool read last; empty where there was none
 	hasRead bool
 }
@@ -100,6 +101,25 @@ func (r *Relay) Served() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.served
+}
+
+// Denied is why the server last answered that the attempt may not do what the tool asked for, and what can be done
+// about it; "" where it has not. The tool shows its user nothing but a status.
+func (r *Relay) Denied() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.denied
+}
+
+// refusal says in the attempt's log what the server refused, and keeps a denial for the report.
+func (r *Relay) refusal(what string, status int, body []byte) {
+	why := reason(body)
+	r.o.Say(fmt.Sprintf("holdfast: the server refused %s with status %d: %s", what, status, why))
+	if status == http.StatusForbidden {
+		r.mu.Lock()
+		r.denied = fmt.Sprintf("The server refused %s: %s", what, why)
+		r.mu.Unlock()
+	}
 }
 
 // Password opens this relay.
@@ -188,6 +208,12 @@ func (r *Relay) get(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusNoContent, http.StatusNotFound:
+	default:
+		r.answer(w, resp, "to read the state")
+		return
+	}
 	h := sha256.New()
 	head(w, resp)
 	n, err := io.Copy(io.MultiWriter(w, h), resp.Body)
@@ -196,13 +222,8 @@ func (r *Relay) get(w http.ResponseWriter, q *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	served := ""
-	switch {
-	case resp.StatusCode == http.StatusOK && n > 0:
+	if resp.StatusCode == http.StatusOK && n > 0 {
 		served = hex.EncodeToString(h.Sum(nil))
-	case resp.StatusCode == http.StatusOK, resp.StatusCode == http.StatusNoContent, resp.StatusCode == http.StatusNotFound:
-	default:
-		r.o.Say(fmt.Sprintf("holdfast: the server refused to read the state with status %d", resp.StatusCode))
-		return
 	}
 	r.mu.Lock()
 	r.served, r.hasRead = served, true
@@ -239,7 +260,7 @@ func (r *Relay) answer(w http.ResponseWriter, resp *http.Response, what string) 
 		panic(http.ErrAbortHandler)
 	}
 	if resp.StatusCode > 299 {
-		r.o.Say(fmt.Sprintf("holdfast: the server refused %s with status %d: %s", what, resp.StatusCode, reason(body)))
+		r.refusal(what, resp.StatusCode, body)
 	}
 	head(w, resp)
 	_, _ = w.Write(body) // who has gone needs no answer

@@ -420,3 +420,30 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("a refused delivery: got %v, want a final 409", err)
 	}
 }
+
+// TestDenied keeps what the tool does not show: which permission was missing, and who can help.
+func TestDenied(t *testing.T) {
+	answers := map[string]int{"GET": 403, "LOCK": 423, "POST": 409, "UNLOCK": 403}
+	b := newBench(t, Write, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(answers[r.Method])
+		_, _ = io.WriteString(w, `{"detail":"`+r.Method+` is not allowed.","hint":"Ask an administrator."}`)
+	})
+	for _, c := range []struct{ method, path, want string }{
+		{"LOCK", "/state/lock", ""},
+		{"POST", "/state", ""},
+		{"GET", "/state", "The server refused to read the state: GET is not allowed. Ask an administrator."},
+		{"UNLOCK", "/state/lock", "The server refused UNLOCK: UNLOCK is not allowed. Ask an administrator."},
+	} {
+		got := b.do(c.method, c.path, full)
+		if got.status != answers[c.method] || !strings.Contains(got.body, c.method+" is not allowed.") {
+			t.Errorf("%s: answered %+v, want the server's own answer", c.method, got)
+		}
+		if denied := b.relay.Denied(); denied != c.want {
+			t.Errorf("after %s: denied %q, want %q", c.method, denied, c.want)
+		}
+	}
+	if len(b.said) != 4 || !strings.Contains(b.said[2], "refused to read the state with status 403: GET is not allowed. Ask an administrator.") {
+		t.Errorf("the log says %q, want four refusals with their reasons", b.said)
+	}
+}

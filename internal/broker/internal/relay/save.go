@@ -146,7 +146,7 @@ func withBody(q platform.StateRequest, body []byte) platform.StateRequest {
 func reason(body []byte) string {
 	var p api.Problem
 	if json.Unmarshal(body, &p) == nil && p.Detail != "" {
-		return p.Detail
+		return strings.TrimSpace(p.Detail + " " + p.Hint)
 	}
 	var l struct{ ID, Who, Operation, Created string }
 	if json.Unmarshal(body, &l) == nil && l.ID != "" {
