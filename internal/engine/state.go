@@ -21,8 +21,10 @@ const readTries = 3
 // StateContent is a stored document on its way out. Body must be closed. It checks what it reads: an error before
 // io.EOF means that the bytes so far are not a document.
 type StateContent struct {
-	Version state.Version
-	Body    io.ReadCloser
+	Number      int64 // of its version
+	Size        int64
+	SHA256, MD5 string // hex
+	Body        io.ReadCloser
 }
 
 // StateWrite is a document on its way in.
@@ -60,29 +62,46 @@ func (e *Engine) ReadState(ctx context.Context, a access.Actor, name string) (c 
 	}
 }
 
-func (e *Engine) readHead(ctx context.Context, a access.Actor, name string) (StateContent, error) {
-	var v state.Version
-	var o Object
-	err := e.store.View(ctx, func(tx Tx) error {
-		s, err := tx.State(ctx, a.Org, name)
-		if err = ownState(a, s, name, err); err != nil {
-			return err
-		}
-		if err := state.Present(s); err != nil {
-			return err
-		}
-		if s.Head == nil {
-			return fault.New(fault.NotFound, "state_empty", "Nothing is stored in %s yet.", name)
-		}
-		v = *s.Head
-		o, err = versionObject(ctx, tx, v)
+func (e *Engine) readHead(ctx context.Context, a access.Actor, name string) (c StateContent, err error) {
+	var h Head
+	err = e.store.Look(ctx, func(tx Tx) (err error) {
+		h, err = tx.Head(ctx, a.Org, name)
 		return err
 	})
-	if err != nil {
-		return StateContent{}, err
+	if fault.Is(err, fault.NotFound) {
+		err = e.store.View(ctx, func(tx Tx) (err error) {
+			h, err = findHead(ctx, tx, a, name)
+			return err
+		})
+	} else if err == nil {
+		err = ownState(a, state.State{ID: h.State}, name, nil)
 	}
+	if err != nil {
+		return c, err
+	}
+	return e.openContent(ctx, h.Number, h.Object)
+}
+
+// findHead says why there is nothing to read, and reads what has come meanwhile.
+func findHead(ctx context.Context, tx Tx, a access.Actor, name string) (h Head, err error) {
+	s, err := tx.State(ctx, a.Org, name)
+	if err = ownState(a, s, name, err); err != nil {
+		return h, err
+	}
+	if err := state.Present(s); err != nil {
+		return h, err
+	}
+	if s.Head == nil {
+		return h, fault.New(fault.NotFound, "state_empty", "Nothing is stored in %s yet.", name)
+	}
+	h.State, h.Number = s.ID, s.Head.Number
+	h.Object, err = versionObject(ctx, tx, *s.Head)
+	return h, err
+}
+
+func (e *Engine) openContent(ctx context.Context, number int64, o Object) (StateContent, error) {
 	body, err := e.openObject(ctx, o)
-	return StateContent{Version: v, Body: body}, err
+	return StateContent{Number: number, Size: o.Size, SHA256: o.SHA256, MD5: o.MD5, Body: body}, err
 }
 
 // versionObject is the object of a version that exists. That it is missing must never look like an empty state.

@@ -114,6 +114,13 @@ type Object struct {
 	CreatedAt time.Time
 }
 
+// Head is the current document of a state.
+type Head struct {
+	State  string // id
+	Number int64  // of the version
+	Object Object
+}
+
 // ObjectTx is sealed bytes. Large ones are staged as chunks in transactions of their own before the one that
 // attaches them; what was staged and never attached is swept by age.
 type ObjectTx interface {
@@ -122,6 +129,9 @@ type ObjectTx interface {
 	// AttachObject stores the object's row; from then on it is kept until deleted.
 	AttachObject(ctx context.Context, o Object) error
 	Object(ctx context.Context, id string) (Object, error)
+	// Head reads the current document of a state by one statement. It is NotFound wherever there is none, for whatever
+	// reason, also where the state is deleted.
+	Head(ctx context.Context, org, name string) (Head, error)
 	Chunk(ctx context.Context, object string, seq int) ([]byte, error)
 	DeleteObject(ctx context.Context, id string) error
 	// SweepStaged deletes chunks staged before t whose object was never attached, at most limit; it says how many.

@@ -38,19 +38,19 @@ func (e *Engine) StateVersionContent(ctx context.Context, a access.Actor, name s
 		if err = ownState(a, s, name, err); err != nil {
 			return err
 		}
-		if c.Version, err = versionOf(ctx, tx, s, number); err != nil {
+		v, err := versionOf(ctx, tx, s, number)
+		if err != nil {
 			return err
 		}
-		if o, err = versionObject(ctx, tx, c.Version); err != nil {
+		if o, err = versionObject(ctx, tx, v); err != nil {
 			return err
 		}
-		return e.record(ctx, tx, a, "state.download", name, auditVersion(c.Version))
+		return e.record(ctx, tx, a, "state.download", name, auditVersion(v))
 	})
 	if err != nil {
-		return StateContent{}, err
+		return c, err
 	}
-	c.Body, err = e.openObject(ctx, o)
-	return c, err
+	return e.openContent(ctx, number, o)
 }
 
 // versionOf is a version of a state that is not deleted.

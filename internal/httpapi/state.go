@@ -121,11 +121,11 @@ func (a *API) readState(w http.ResponseWriter, r *http.Request, actor access.Act
 // cannot be opened is an error and no answer that was cut.
 func sendDocument(w http.ResponseWriter, c engine.StateContent) (err error) {
 	defer func() { err = errors.Join(err, c.Body.Close()) }()
-	sum, err := hex.DecodeString(c.Version.MD5)
+	sum, err := hex.DecodeString(c.MD5)
 	if err != nil {
-		return fmt.Errorf("the stored MD5 of version %d: %w", c.Version.Number, err)
+		return fmt.Errorf("the stored MD5 of version %d: %w", c.Number, err)
 	}
-	buf := make([]byte, min(copyBytes, c.Version.Size+1))
+	buf := make([]byte, min(copyBytes, c.Size+1))
 	n, err := io.ReadFull(c.Body, buf)
 	whole := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if err != nil && !whole {
@@ -133,9 +133,9 @@ func sendDocument(w http.ResponseWriter, c engine.StateContent) (err error) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.FormatInt(c.Version.Size, 10))
+	h.Set("Content-Length", strconv.FormatInt(c.Size, 10))
 	h.Set("Content-MD5", base64.StdEncoding.EncodeToString(sum))
-	h.Set("ETag", `"`+c.Version.SHA256+`"`)
+	h.Set("ETag", `"`+c.SHA256+`"`)
 	h.Set(gzhttp.HeaderNoCompression, "1") // the length and sum are of these very bytes
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(buf[:n]); err != nil || whole {

@@ -71,6 +71,18 @@ func (t *tx) Object(ctx context.Context, id string) (engine.Object, error) {
 	if err != nil {
 		return engine.Object{}, t.err("reading", "object", err)
 	}
+	return object(r), nil
+}
+
+func (t *tx) Head(ctx context.Context, org, name string) (engine.Head, error) {
+	r, err := t.q.Head(ctx, org, name)
+	if err != nil {
+		return engine.Head{}, t.err("reading", "state", err)
+	}
+	return engine.Head{State: r.State, Number: r.Number, Object: object(r.Object)}, nil
+}
+
+func object(r db.Object) engine.Object {
 	o := engine.Object{
 		ID: r.ID, Org: r.Org, Kind: r.Kind, Key: state.Key{Kind: r.KeyKind, Name: r.KeyName, Version: r.KeyVersion},
 		Wrapped: present(r.Wrapped), Size: r.Size, Sealed: r.Sealed, SHA256: r.SHA256, MD5: r.MD5,
@@ -79,7 +91,7 @@ func (t *tx) Object(ctx context.Context, id string) (engine.Object, error) {
 	if o.Chunks == 0 {
 		o.Inline = present(r.Inline)
 	}
-	return o, nil
+	return o
 }
 
 func (t *tx) Chunk(ctx context.Context, object string, seq int) ([]byte, error) {

@@ -119,6 +119,44 @@ func (q *Queries) HasObject(ctx context.Context, id string) (bool, error) {
 	return exists, err
 }
 
+const head = `-- name: Head :one
+SELECT s.id AS state, v.number, o.id, o.org, o.kind, o.key_kind, o.key_name, o.key_version, o.wrapped, o.size, o.sealed, o.sha256, o.md5, o.inline, o.chunks, o.created_at
+FROM states s
+JOIN versions v ON v.state_id = s.id AND v.number = s.head
+JOIN objects o ON o.id = v.id
+WHERE s.org = $1 AND s.name = $2 AND s.deleted_at = 0
+`
+
+type HeadRow struct {
+	State  string
+	Number int64
+	Object Object
+}
+
+func (q *Queries) Head(ctx context.Context, org string, name string) (HeadRow, error) {
+	row := q.db.QueryRowContext(ctx, head, org, name)
+	var i HeadRow
+	err := row.Scan(
+		&i.State,
+		&i.Number,
+		&i.Object.ID,
+		&i.Object.Org,
+		&i.Object.Kind,
+		&i.Object.KeyKind,
+		&i.Object.KeyName,
+		&i.Object.KeyVersion,
+		&i.Object.Wrapped,
+		&i.Object.Size,
+		&i.Object.Sealed,
+		&i.Object.SHA256,
+		&i.Object.MD5,
+		&i.Object.Inline,
+		&i.Object.Chunks,
+		&i.Object.CreatedAt,
+	)
+	return i, err
+}
+
 const object = `-- name: Object :one
 SELECT id, org, kind, key_kind, key_name, key_version, wrapped, size, sealed, sha256, md5, inline, chunks, created_at FROM objects WHERE id = $1
 `

@@ -6,6 +6,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 -- name: Object :one
 SELECT * FROM objects WHERE id = $1;
 
+-- name: Head :one
+SELECT s.id AS state, v.number, sqlc.embed(o)
+FROM states s
+JOIN versions v ON v.state_id = s.id AND v.number = s.head
+JOIN objects o ON o.id = v.id
+WHERE s.org = $1 AND s.name = $2 AND s.deleted_at = 0;
+
 -- name: HasObject :one
 SELECT EXISTS (SELECT 1 FROM objects WHERE id = $1);
 

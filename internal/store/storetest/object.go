@@ -118,3 +118,48 @@ func sweepStaged(t *testing.T, s *store.Store) {
 	})
 	refused(t, s, fault.Conflict, "attaching what was swept", func(ctx context.Context, tx engine.Tx) error { return tx.AttachObject(ctx, old) })
 }
+
+// heads: a document that can be read is found by one statement; wherever something is missing, nothing is.
+func heads(t *testing.T, s *store.Store) {
+	w := newWorld(t, s)
+	st := w.newState("net")
+	v := newVersion(st, 3)
+	o := newObject(0)
+	o.ID, o.Inline = v.ID, []byte("sealed")
+	head := func(org, name string) (h engine.Head, err error) {
+		err = s.Look(t.Context(), func(tx engine.Tx) (err error) {
+			h, err = tx.Head(t.Context(), org, name)
+			return err
+		})
+		return h, err
+	}
+	missing := func(what string) {
+		t.Helper()
+		_, err := head(w.org.ID, "net")
+		wantKind(t, what, err, fault.NotFound)
+	}
+	missing("no state")
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.CreateState(ctx, st) })
+	missing("an empty state")
+	st.Head, st.Versions = &v, 3
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.UpdateState(ctx, st) })
+	missing("a head without its version")
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.PutVersion(ctx, v) })
+	missing("a version without its object")
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.AttachObject(ctx, o) })
+	got, err := head(w.org.ID, "net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "head", got, engine.Head{State: st.ID, Number: 3, Object: o})
+	_, err = head("org_other", "net")
+	wantKind(t, "a state of another organization", err, fault.NotFound)
+	older := newVersion(st, 2)
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.PutVersion(ctx, older) })
+	if got, err = head(w.org.ID, "net"); err != nil || got.Number != 3 {
+		t.Errorf("the head beside an older version = %d, %v, want 3", got.Number, err)
+	}
+	st.DeletedAt = after(1)
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.UpdateState(ctx, st) })
+	missing("a deleted state")
+}

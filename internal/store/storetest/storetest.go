@@ -59,6 +59,7 @@ func Run(t *testing.T, open Open) {
 		"Object":                      objects,
 		"Object/Staging":              staging,
 		"Object/Sweep":                sweepStaged,
+		"Object/Head":                 heads,
 		"Key":                         keys,
 		"Stack":                       stacks,
 		"Run":                         runs,
