@@ -88,7 +88,10 @@ func (e *Engine) Ready(ctx context.Context) error {
 		return fault.Wrap(err, fault.Unavailable, "database_unavailable", "The database cannot be used.")
 	}
 	if err := e.keys.Ready(ctx); err != nil {
+		if fault.Is(err, fault.Unavailable) { // it says itself what is wrong with which
+			return err
+		}
 		return fault.Wrap(err, fault.Unavailable, "keys_unavailable", "The encryption keys cannot be used.")
 	}
-	return nil
+	return e.OpenAuditKey(ctx)
 }

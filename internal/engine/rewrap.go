@@ -15,7 +15,6 @@ const (
 	rewrapObjects = 500 // looked at
 	rewrapMoves   = 50  // moved in one transaction
 	rewrapTime    = 15 * time.Second
-	rewrapAgain   = 3 // tries of a transaction whose objects changed
 )
 
 // Rewrapped is what one step of rewrapping did.
@@ -68,33 +67,49 @@ type rewrapping struct {
 
 // batch takes the next objects; end is true after the last.
 func (w *rewrapping) batch(ctx context.Context) (end bool, err error) {
-	for try := 0; ; try++ {
-		var objects []Object
-		if err := w.e.store.View(ctx, func(tx Tx) (err error) {
-			objects, err = tx.ObjectKeys(ctx, w.out.Next, rewrapMoves)
-			return err
-		}); err != nil {
-			return false, err
-		}
-		if len(objects) == 0 {
-			return true, nil
-		}
-		moves, failed, err := w.wrap(ctx, objects)
-		if err == nil {
-			err = w.store(ctx, moves)
-		}
-		if fault.Code(err) == "object_changed" && try+1 < rewrapAgain {
-			continue // somebody saved, deleted or rewrapped one of them
-		}
-		if err != nil {
-			return false, err
-		}
-		w.out.Examined, w.out.Moved = w.out.Examined+len(objects), w.out.Moved+len(moves)
-		w.out.Failed = append(w.out.Failed, failed...)
-		w.out.Next = objects[len(objects)-1].ID
-		return false, nil
+	var objects []Object
+	err = w.e.store.View(ctx, func(tx Tx) (err error) {
+		objects, err = tx.ObjectKeys(ctx, w.out.Next, rewrapMoves)
+		return err
+	})
+	if err != nil || len(objects) == 0 {
+		return err == nil, err
 	}
+	moves, failed, err := w.wrap(ctx, objects)
+	if err != nil {
+		return false, err
+	}
+	switch err := w.store(ctx, moves); {
+	case fault.Code(err) == objectChanged: // one of them; the others are to be moved all the same
+		if err := w.storeEach(ctx, moves); err != nil {
+			return false, err
+		}
+	case err != nil:
+		return false, err
+	default:
+		w.out.Moved += len(moves)
+	}
+	w.out.Examined += len(objects)
+	w.out.Failed = append(w.out.Failed, failed...)
+	w.out.Next = objects[len(objects)-1].ID
+	return false, nil
 }
+
+// storeEach passes over those that somebody deleted, replaced or rewrapped meanwhile.
+func (w *rewrapping) storeEach(ctx context.Context, moves []move) error {
+	for _, m := range moves {
+		switch err := w.store(ctx, []move{m}); {
+		case err == nil:
+			w.out.Moved++
+		case fault.Code(err) != objectChanged:
+			return err
+		}
+	}
+	return nil
+}
+
+// objectChanged is the code of RewrapObject's Conflict.
+const objectChanged = "object_changed"
 
 type move struct {
 	object  Object
