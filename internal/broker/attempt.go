@@ -34,6 +34,9 @@ type attempt struct {
 	end  context.CancelFunc
 	runs sync.WaitGroup
 
+	kept    chan struct{} // closed once the record is on the disk for good, or cannot be (keepErr)
+	keepErr error
+
 	applying bool // the apply's stage was reached
 }
 
@@ -43,6 +46,7 @@ var errTaken = errors.New("the offer is not this agent's any more")
 // attempt accepts an offer and brings it to its end. It returns a connection to a worker that is ready, or nil.
 func (b *Broker) attempt(ctx context.Context, w *workerConn, offer api.Offer) (*workerConn, error) {
 	work, err := b.accept(ctx, offer)
+	b.removing.Wait()
 	if errors.Is(err, errTaken) {
 		b.log.Info("an offer was withdrawn", "attempt", offer.Attempt, "error", err)
 		return w, nil
@@ -57,11 +61,13 @@ func (b *Broker) attempt(ctx context.Context, w *workerConn, offer api.Offer) (*
 		w.close()
 		return nil, err
 	}
-	defer a.stop()
 	b.health.begin(work)
 	a.log.Info("attempt accepted", "run", work.Run, "component", work.Component, "kind", work.Kind)
-	done := a.execute(ctx, w, r)
-	return a.finish(ctx, w, done)
+	w, err = a.finish(ctx, w, a.execute(ctx, w, r))
+	if err != nil {
+		a.stop() // what is not delivered stays for the next life
+	}
+	return w, err
 }
 
 // accept takes the offer. The server waits ten seconds for it. A drain that begins meanwhile does not cut it off: an
@@ -181,13 +187,13 @@ func (a *attempt) execute(ctx context.Context, w *workerConn, r record) ended {
 	orders := make(chan string, 1)
 	go a.listenOrders(ctx, work, orders)
 	fetch, stop := context.WithCancelCause(work)
-	// Neither waits for the other, and the work waits for both: once it has begun, a next life must know of it.
+	a.kept = make(chan struct{})
+	a.runs.Go(func() {
+		defer close(a.kept)
+		a.keepErr = a.b.sealer.write(a.own, r)
+	})
 	fetched := make(chan error, 1)
-	go func() {
-		kept := make(chan error, 1)
-		go func() { kept <- a.b.sealer.write(a.own, r) }()
-		fetched <- errors.Join(a.fetch(fetch), <-kept)
-	}()
+	go func() { fetched <- a.fetch(fetch) }()
 	var err error
 	select {
 	case err = <-fetched:
@@ -312,7 +318,7 @@ func (a *attempt) hear(work context.Context, w *workerConn, orders <-chan string
 				return e
 			case m.Ask != nil:
 				asked.Go(func() {
-					_ = w.conn.Send(link.Message{Answer: &link.Answer{Go: a.heart.ask(work)}}) // who is gone is noticed
+					_ = w.conn.Send(link.Message{Answer: &link.Answer{Go: a.mayApply(work)}}) // who is gone is noticed
 				})
 			case m.Planned != nil:
 				e.planned, e.base = m.Planned, a.relay.Served()
@@ -339,6 +345,16 @@ func (a *attempt) hear(work context.Context, w *workerConn, orders <-chan string
 			}
 		}
 	}
+}
+
+// mayApply reports whether an apply may begin: a next life would know of it, and the server has just said so.
+func (a *attempt) mayApply(ctx context.Context) bool {
+	<-a.kept
+	if a.keepErr != nil {
+		a.log.Error("the attempt is not applied: its record cannot be kept", "error", a.keepErr)
+		return false
+	}
+	return a.heart.ask(ctx)
 }
 
 // note takes a stage or a piece of log.

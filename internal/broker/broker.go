@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -61,7 +62,9 @@ type Broker struct {
 	private   string // directory
 	health    *health
 	policy    api.AgentPolicy
-	caps      []string // as registered; nil before
+	caps      []string       // as registered; nil before
+	removing  sync.WaitGroup // of the last attempt's directories, while the next one is claimed
+	strays    bool           // there may be directories that only the worker can clear
 }
 
 // New makes a Broker. Nothing happens before Run.
@@ -119,6 +122,8 @@ func (b *Broker) Run(ctx context.Context) error {
 			a.stop()
 		}
 	}()
+	defer b.removing.Wait()
+	b.strays = true
 	var w *workerConn
 	for {
 		if w == nil {
@@ -133,7 +138,9 @@ func (b *Broker) Run(ctx context.Context) error {
 			left = left[1:]
 			continue
 		}
-		b.removeStrays(w)
+		if b.strays {
+			b.strays = b.removeStrays(w)
+		}
 		offer, err := b.claim(ctx, w)
 		if err != nil {
 			w.close()

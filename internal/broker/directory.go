@@ -101,9 +101,7 @@ func (b *Broker) openWorkers(dir, name string, limit int64) (*os.File, int64, er
 	return f, info.Size(), nil
 }
 
-// strays lists attempts' directories in the work directory.
-func (b *Broker) strays() ([]string, error) { return attemptsIn(b.WorkDir) }
-
+// attemptsIn lists the attempts' directories in dir.
 func attemptsIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

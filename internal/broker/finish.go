@@ -32,20 +32,34 @@ func (a *attempt) finish(ctx context.Context, w *workerConn, e ended) (*workerCo
 		}
 		return nil, err
 	}
-	// While the results are delivered the worker clears up and gets ready for the next attempt.
+	// While the results are delivered the disk takes them, and the worker clears up and gets ready for the next attempt.
+	synced := make(chan error, 1)
+	go func() { synced <- a.settleFiles() }()
 	next := make(chan *workerConn, 1)
 	go func() { next <- a.b.turn(ctx, w, a) }()
 	err := a.deliver(ctx)
 	ready := <-next
+	a.b.strays = a.b.strays || ready == nil
 	if err != nil && !errors.Is(err, errOver) {
 		if ready != nil {
 			ready.close()
 		}
-		return nil, err
+		return nil, errors.Join(err, <-synced)
 	}
 	a.b.health.ended(e.result)
-	a.remove()
+	a.b.removing.Go(a.remove)
 	return ready, nil
+}
+
+// settleFiles makes what is to be delivered outlast the machine.
+func (a *attempt) settleFiles() error {
+	for _, name := range []string{plannedFile, reportFile} {
+		err := settle(filepath.Join(a.own, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // turn has the worker clear the attempt's directory and gives the connection for the next one, or nil.
@@ -95,7 +109,7 @@ func (a *attempt) settle(ctx context.Context, e ended) error {
 	defer cancel()
 	a.relay.Drain(state)
 	report := a.report(e)
-	// On the disk before anything else can go wrong: should this process die, its next life knows the result.
+	// Before anything else can go wrong: should this process die, its next life knows the result.
 	if err := writeJSON(filepath.Join(a.own, reportFile), report); err != nil {
 		return err
 	}

@@ -73,6 +73,7 @@ func (b *Broker) finishLeftover(ctx context.Context, a *attempt, w *workerConn) 
 	}
 	if err := w.clean(a.work.Attempt); err != nil {
 		a.log.Warn("the worker did not clear the attempt's directory", "error", err)
+		b.strays = true
 	}
 	a.remove()
 	return nil
@@ -109,19 +110,21 @@ func (a *attempt) settleAgain(ctx context.Context, report *api.Report) error {
 	return writeJSON(filepath.Join(a.own, reportFile), report)
 }
 
-// removeStrays removes directories of attempts that are over, with the worker's help.
-func (b *Broker) removeStrays(w *workerConn) {
-	names, err := b.strays()
+// removeStrays removes directories of attempts that are over, with the worker's help. It reports whether some are left.
+func (b *Broker) removeStrays(w *workerConn) (left bool) {
+	names, err := attemptsIn(b.WorkDir)
 	if err != nil {
 		b.log.Error("the work directory cannot be read", "error", err)
-		return
+		return true
 	}
 	for _, name := range names {
 		_ = w.clean(name) // what it cannot remove shows below
 		if err := removeIn(b.WorkDir, name); err != nil {
 			b.log.Error("an earlier attempt's directory cannot be removed", "attempt", name, "error", err)
+			left = true
 		}
 	}
+	return left
 }
 
 func section(f *os.File, size int64) io.Reader { return io.NewSectionReader(f, 0, size) }

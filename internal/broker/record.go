@@ -87,23 +87,40 @@ func (s sealer) read(dir, attempt string) (r record, err error) {
 
 // replace writes a file so that it is there whole or not at all, also after a crash of the machine.
 func replace(path string, text []byte) error {
+	if err := put(path, text); err != nil {
+		return err
+	}
+	return settle(path)
+}
+
+// put writes a file so that it is there whole or not at all, should this process die. settle makes it outlast the
+// machine, which takes the disk some milliseconds.
+func put(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+func settle(path string) error {
+	f, err := os.Open(path)
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
 	}
 	if err == nil {
 		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return nil
@@ -117,12 +134,13 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// writeJSON is put; see there.
 func writeJSON(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
-	return replace(path, b)
+	return put(path, b)
 }
 
 // readJSON reports whether there is such a file.

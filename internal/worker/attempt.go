@@ -90,8 +90,9 @@ func (w *Worker) attempt(ctx context.Context, b link.Begin, s *session) link.Res
 		err = a.work(ctx)
 		a.log.flush()
 	}
-	if err := errors.Join(w.alone()); err != nil {
-		w.log.Error("processes of an attempt do not end", "attempt", b.Attempt, "error", err)
+	if stuck := w.alone(); stuck != nil {
+		w.log.Error("processes of an attempt do not end", "attempt", b.Attempt, "error", stuck)
+		err = errors.Join(err, stuck)
 	}
 	a.conclude(ctx, err)
 	return a.result
@@ -116,7 +117,10 @@ func (a *attempt) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.stage(ctx, link.StagePrepare, a.prepare); err != nil {
+	// Nothing runs in prepare, so it need not wait until this is known.
+	alone := make(chan error, 1)
+	go func() { alone <- a.worker.alone() }()
+	if err := errors.Join(a.stage(ctx, link.StagePrepare, a.prepare), <-alone); err != nil {
 		return err
 	}
 	if err := a.stage(ctx, link.StageInit, a.init); err != nil {

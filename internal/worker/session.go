@@ -120,11 +120,9 @@ func (s *session) attempt(ctx context.Context, b link.Begin, messages <-chan lin
 	}
 }
 
-// clean removes what is this user's own in an attempt's directory, once nothing runs any more that could put it back.
+// clean removes what is this user's own in an attempt's directory. Nothing runs any more that could put it back: the
+// worker has been alone since it began to listen, or since the attempt ended.
 func (s *session) clean(attempt string) error {
-	if err := s.worker.alone(); err != nil {
-		return err
-	}
 	if err := clean(s.worker.WorkDir, attempt); err != nil {
 		s.worker.log.Warn("an attempt's directory cannot be cleared", "attempt", attempt, "error", err)
 	}

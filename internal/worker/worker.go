@@ -107,9 +107,6 @@ func (w *Worker) alone() error {
 
 // serve takes one connection from the broker and does what it says until it ends.
 func (w *Worker) serve(ctx context.Context) error {
-	if err := w.alone(); err != nil {
-		return err
-	}
 	if err := w.askVersion(ctx); err != nil {
 		return err
 	}
