@@ -103,6 +103,19 @@ type SetUser struct {
 	Disabled *bool  `json:"disabled,omitempty"`
 }
 
+// Permission is the lowest role that has a permission in the organization.
+type Permission struct {
+	Permission  string `json:"permission"`
+	Role        string `json:"role" enum:"viewer,operator,admin,disabled" doc:"The lowest role that has it; disabled where nobody has."`
+	DefaultRole string `json:"default_role" enum:"viewer,operator,admin" doc:"The lowest role where no administrator has changed it."`
+	Allocatable bool   `json:"allocatable" doc:"Whether an administrator may change it."`
+}
+
+// SetPermission is PATCH /api/permissions/{permission}.
+type SetPermission struct {
+	Role string `json:"role" enum:"viewer,operator,admin,disabled"`
+}
+
 // Organization is a tenant.
 type Organization struct {
 	ID        string    `json:"id"`

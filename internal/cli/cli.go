@@ -36,7 +36,10 @@ type root struct {
 	Agent   agentCmd   `cmd:"" help:"Agents: what runs in the accounts."`
 	Token   tokenCmd   `cmd:"" help:"Tokens of people and service users."`
 	User    userCmd    `cmd:"" help:"Users of the organization."`
-	Audit   auditCmd   `cmd:"" help:"The audit log."`
+
+	Permission permissionCmd `cmd:"" help:"What each role may do."`
+
+	Audit auditCmd `cmd:"" help:"The audit log."`
 }
 
 // call is one execution of the program.

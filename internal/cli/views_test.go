@@ -187,6 +187,13 @@ func TestListViews(t *testing.T) {
 	golden(t, "users", func(s *screen) {
 		showUsers(s, viewNow, []api.User{{Name: "ada", Role: "admin", CreatedAt: *at(time.Hour), ID: "usr_1"}, {Name: evil, Role: "viewer", Service: true, DisabledAt: at(1), CreatedAt: *at(time.Hour), ID: "usr_2"}})
 	})
+	golden(t, "permissions", func(s *screen) {
+		showPermissions(s, []api.Permission{
+			{Permission: "run:read", Role: "viewer", DefaultRole: "viewer"},
+			{Permission: "tf_state:manage", Role: "disabled", DefaultRole: "admin", Allocatable: true},
+			{Permission: evil, Role: "operator", DefaultRole: "operator", Allocatable: true},
+		})
+	})
 	golden(t, "accounts", func(s *screen) {
 		showAccounts(s, viewNow, []api.Account{{Name: "111122223333", Enabled: true, CreatedAt: *at(time.Hour), ID: "acc_1"}, {Name: evil, CreatedAt: *at(time.Hour), ID: "acc_2"}})
 	})

@@ -62,7 +62,7 @@ func (a *API) admit(rt Route, r *http.Request) (access.Actor, error) {
 	if actor.Kind == access.Attempt && !rt.backend {
 		return access.Actor{}, fault.New(fault.Forbidden, "forbidden", "An attempt's token works on its state's backend paths only.")
 	}
-	if err := actor.Allow(rt.Permission); err != nil {
+	if err := actor.Allow(rt.Permission); err != nil && (rt.or == "" || actor.Allow(rt.or) != nil) {
 		a.log.LogAttrs(r.Context(), slog.LevelWarn, "refused", slog.String("request_id", actor.RequestID), slog.String("actor", actor.ID),
 			slog.String("permission", string(rt.Permission)))
 		return access.Actor{}, err

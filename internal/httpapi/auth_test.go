@@ -40,7 +40,7 @@ func TestWhoami(t *testing.T) {
 	}
 	_, viewer := s.user(t, "reader", access.Viewer)
 	who = into[api.Whoami](t, s.as(t, viewer, "GET", "/api/whoami", nil), 200)
-	want := "account:read agent:read run:read stack:read tf_state:list token:own"
+	want := "account:read agent:read permission:read run:read stack:read tf_state:list token:own"
 	if got := strings.Join(who.Permissions, " "); got != want {
 		t.Errorf("permissions of a viewer = %q, want %q", got, want)
 	}

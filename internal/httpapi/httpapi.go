@@ -76,6 +76,7 @@ func New(c Config) *API {
 	a.mountSession()
 	a.mountToken()
 	a.mountUser()
+	a.mountPermission()
 	a.mountAccount()
 	a.mountAgent()
 	a.mountAudit()

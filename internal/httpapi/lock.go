@@ -28,7 +28,8 @@ func (a *API) mountLock() {
 		a.handle(method, path, access.StateWrite, lock, a.lockState, backend, maxBody(state.MaxLockBytes+1))
 	}
 	for _, method := range []string{http.MethodDelete, "UNLOCK"} {
-		a.handle(method, path, access.StateWrite, unlock, a.unlockState, backend, maxBody(state.MaxLockBytes+1))
+		// Who may release every lock need not be allowed to take one.
+		a.handle(method, path, access.StateWrite, unlock, a.unlockState, backend, or(access.StateManage), maxBody(state.MaxLockBytes+1))
 	}
 }
 

@@ -27,10 +27,19 @@ type Route struct {
 	Method, Path string
 	Permission   access.Permission
 
+	or      access.Permission // that is enough as well; "" for none
 	maxBody int64
 	backend bool // the state protocol
 	signsIn bool // reads a credential from its body
 	decoded bool // by huma
+}
+
+// Permissions are the permissions of which an actor needs one.
+func (r Route) Permissions() []access.Permission {
+	if r.or == "" {
+		return []access.Permission{r.Permission}
+	}
+	return []access.Permission{r.Permission, r.or}
 }
 
 // Documented reports whether OpenAPI can say the route's method.
@@ -40,6 +49,9 @@ type option func(*Route)
 
 // backend marks a route of the state protocol: Basic authentication and attempts' tokens work, sessions do not.
 func backend(r *Route) { r.backend = true }
+
+// or names a second permission, either of which opens the route.
+func or(p access.Permission) option { return func(r *Route) { r.or = p } }
 
 // maxBody is the most bytes of a body that the route takes.
 func maxBody(n int64) option { return func(r *Route) { r.maxBody = n } }
@@ -117,6 +129,9 @@ func describe(op *huma.Operation, rt Route, schemas huma.Registry) {
 		op.Extensions = map[string]any{}
 	}
 	op.Extensions["x-permission"] = string(rt.Permission)
+	if rt.or != "" {
+		op.Extensions["x-permission-or"] = string(rt.or)
+	}
 	switch {
 	case rt.Permission == access.Public:
 		op.Security = []map[string][]string{}
@@ -186,7 +201,7 @@ func (d adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.a.mux.Ser
 func newHuma(a *API) huma.API {
 	c := huma.DefaultConfig("Holdfast", "1")
 	c.Info.Description = "Plans, approves and applies OpenTofu configurations, and keeps their states. " +
-		"Each operation names the permission it needs (x-permission). Errors are application/problem+json with a stable code."
+		"Each operation names the permission it needs (x-permission), and one that is enough as well (x-permission-or). Errors are application/problem+json with a stable code."
 	c.CreateHooks = nil // no $schema links in answers
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.Transformers = []huma.Transformer{transform}

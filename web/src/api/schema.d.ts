@@ -305,6 +305,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/permissions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List each permission with the lowest role that has it
+         * @description All of them at once; next is always empty.
+         */
+        get: operations["list-permissions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/permissions/{permission}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Allocate a permission on states to a role and those above it, or disable it
+         * @description tf_state:read, tf_state:write and tf_state:manage can be allocated. It holds from the next request on, on every server. The steps of runs act as operator: with tf_state:read or tf_state:write above that, or disabled, they are refused too.
+         */
+        patch: operations["set-permission"];
+        trace?: never;
+    };
     "/api/provisioning/agents": {
         parameters: {
             query?: never;
@@ -1281,6 +1321,11 @@ export interface components {
             /** @description Cursor of the next page; empty at the end. */
             next: string;
         };
+        ListPermission: {
+            items: components["schemas"]["Permission"][];
+            /** @description Cursor of the next page; empty at the end. */
+            next: string;
+        };
         ListRunListed: {
             items: components["schemas"]["RunListed"][];
             /** @description Cursor of the next page; empty at the end. */
@@ -1358,6 +1403,21 @@ export interface components {
             created_at: string;
             id: string;
             name: string;
+        };
+        Permission: {
+            /** @description Whether an administrator may change it. */
+            allocatable: boolean;
+            /**
+             * @description The lowest role where no administrator has changed it.
+             * @enum {string}
+             */
+            default_role: "viewer" | "operator" | "admin";
+            permission: string;
+            /**
+             * @description The lowest role that has it; disabled where nobody has.
+             * @enum {string}
+             */
+            role: "viewer" | "operator" | "admin" | "disabled";
         };
         Person: {
             id: string;
@@ -1526,6 +1586,10 @@ export interface components {
         };
         SetAccount: {
             enabled: boolean;
+        };
+        SetPermission: {
+            /** @enum {string} */
+            role: "viewer" | "operator" | "admin" | "disabled";
         };
         SetUser: {
             disabled?: boolean;
@@ -2412,6 +2476,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Organization"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-permissions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListPermission"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "set-permission": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description One that can be allocated. */
+                permission: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetPermission"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Permission"];
                 };
             };
             /** @description A refusal or failure */
