@@ -40,6 +40,7 @@ type root struct {
 	Permission permissionCmd `cmd:"" help:"What each role may do."`
 
 	Audit auditCmd `cmd:"" help:"The audit log."`
+	Admin adminCmd `cmd:"" help:"What the installation needs as a whole."`
 }
 
 // call is one execution of the program.

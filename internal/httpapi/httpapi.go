@@ -80,6 +80,7 @@ func New(c Config) *API {
 	a.mountAccount()
 	a.mountAgent()
 	a.mountAudit()
+	a.mountKey()
 	a.mountState()
 	a.mountStack()
 	a.mountRun()
