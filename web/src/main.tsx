@@ -11,9 +11,6 @@ import { newQueryClient, safeReturn } from "./app/session";
 const theme = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
-  components: {
-    Menu: { defaultProps: { transitionProps: { duration: 80 } } },
-  },
 });
 
 const queryClient = newQueryClient(() => {

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 const top = path.resolve(import.meta.dirname, "../..");
-const bin = process.env.HOLDFAST_TEST_BIN_DIR ?? path.join(top, "bin");
+const bin = path.join(top, "bin");
 const holdfast = path.join(bin, "holdfast");
 
 /** What the tests know of the server that they look at. */

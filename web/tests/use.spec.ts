@@ -70,7 +70,7 @@ test.describe("signing in", () => {
     await page.keyboard.press("Enter");
     await expect(page).toHaveURL(`${address}/runs?q=shop`);
     await page.getByRole("banner").getByRole("button").click();
-    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByRole("button", { name: "Sign out" }).click();
     await expect(page).toHaveURL(`${address}/signin`);
     expect((await page.request.get(`${address}/api/whoami`)).status()).toBe(401);
   });

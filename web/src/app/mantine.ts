@@ -10,7 +10,6 @@ import "@mantine/core/styles/Loader.css";
 import "@mantine/core/styles/Input.css";
 import "@mantine/core/styles/Paper.css";
 import "@mantine/core/styles/Popover.css";
-import "@mantine/core/styles/Menu.css";
 import "@mantine/core/styles/Overlay.css";
 import "@mantine/core/styles/ModalBase.css";
 import "@mantine/core/styles/Modal.css";

@@ -179,6 +179,13 @@ const attemptColumns: Column<Attempt>[] = [
         <div className="dim small">
           <code>{a.id}</code>
         </div>
+        {a.message && (
+          <div>
+            <Text lines limit={300}>
+              {a.message}
+            </Text>
+          </div>
+        )}
       </>
     ),
   },
@@ -203,16 +210,7 @@ const attemptColumns: Column<Attempt>[] = [
     right: true,
     cell: (a) => (a.accepted_at ? <Took from={a.accepted_at} to={a.ended_at} /> : "not accepted"),
   },
-  { head: "Stages", cell: (a) => (a.stages.length === 0 ? null : <Stages attempt={a} />) },
-  {
-    head: "Message",
-    cell: (a) =>
-      a.message ? (
-        <Text lines limit={300}>
-          {a.message}
-        </Text>
-      ) : null,
-  },
+  { head: "Stages", tight: true, cell: (a) => (a.stages.length === 0 ? null : <Stages attempt={a} />) },
 ];
 
 /** How long each stage took, and how much of it the tool itself did. */
@@ -223,7 +221,7 @@ function Stages({ attempt: a }: { attempt: Attempt }) {
       {a.stages.map((s) => (
         <li key={s.stage}>
           {s.stage} {seconds(s.milliseconds)}
-          {s.tool_milliseconds > 0 && <span className="dim"> ({seconds(s.tool_milliseconds)} in the tool)</span>}
+          {s.tool_milliseconds > 0 && <span className="dim"> (tool {seconds(s.tool_milliseconds)})</span>}
         </li>
       ))}
     </ul>

@@ -31,15 +31,15 @@ const columns: Column<RunListed>[] = [
     wide: true,
     cell: (r) => (
       <div className={css.run}>
-        <Link to="/runs/$run" params={{ run: r.id }} className={css.name}>
-          <Text limit={128}>{r.stack}</Text>
-        </Link>
-        <span className={ui.row}>
+        <div className={ui.row}>
+          <Link to="/runs/$run" params={{ run: r.id }} className={css.name}>
+            <Text limit={128}>{r.stack}</Text>
+          </Link>
           {r.kind === "deploy" ? null : (
             <Badge tone={r.kind === "destroy" ? "red" : "grey"}>{kinds[r.kind] ?? r.kind}</Badge>
           )}
           <ProductionBadge production={r.production} />
-        </span>
+        </div>
         <code className="dim small">{r.id}</code>
       </div>
     ),
@@ -76,7 +76,8 @@ const columns: Column<RunListed>[] = [
 function PlanCell({ run }: { run: RunListed }) {
   if (run.risk === "") return <span className="dim">not planned{isLive(run.status) ? " yet" : ""}</span>;
   const { ends, rest } = countsTexts(run.totals);
-  if (!ends && !rest) return <span className="dim">no change</span>;
+  // Only the plan itself says that nothing changes; that no number is known says nothing.
+  if (!ends && !rest) return <span className="dim">{run.risk === "none" ? "no change" : "not counted"}</span>;
   return (
     <>
       {ends && <strong className={css.destroys}>{ends}</strong>}
