@@ -253,6 +253,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The keys that what is stored is sealed with, and how much with each
+         * @description For platform administrators. A key that is not listed is not needed any more.
+         */
+        get: operations["list-keys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/keys/rewrap": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move what is stored to the key that seals, one step
+         * @description For platform administrators. Call again with the answer's next as after until it is empty. Steps may be repeated, and run beside everything else.
+         */
+        post: operations["rewrap-keys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/openapi.json": {
         parameters: {
             query?: never;
@@ -1301,6 +1341,17 @@ export interface components {
             name: string;
             version: string;
         };
+        KeyUse: {
+            /** @enum {string} */
+            kind: "platform" | "transit";
+            name: string;
+            /**
+             * Format: int64
+             * @description States' versions, plans, sources and the audit key.
+             */
+            objects: number;
+            version: string;
+        };
         ListAccount: {
             items: components["schemas"]["Account"][];
             /** @description Cursor of the next page; empty at the end. */
@@ -1313,6 +1364,11 @@ export interface components {
         };
         ListAuditRecord: {
             items: components["schemas"]["AuditRecord"][];
+            /** @description Cursor of the next page; empty at the end. */
+            next: string;
+        };
+        ListKeyUse: {
+            items: components["schemas"]["KeyUse"][];
             /** @description Cursor of the next page; empty at the end. */
             next: string;
         };
@@ -1501,6 +1557,36 @@ export interface components {
         Reported: {
             /** @description What the attempt is now. */
             status: string;
+        };
+        Rewrap: {
+            /** @description What the step before answered as next; empty to begin. */
+            after?: string;
+        };
+        RewrapFailure: {
+            code: string;
+            detail: string;
+            key: components["schemas"]["Key"];
+            /** @description state, plan, source or audit_key. */
+            kind: string;
+            object: string;
+            /** @description Id; empty for what belongs to the installation. */
+            organization: string;
+        };
+        Rewrapped: {
+            /**
+             * Format: int64
+             * @description Objects that were looked at.
+             */
+            examined: number;
+            /** @description Objects whose own key is missing or wrong: they stay as they are. */
+            failed: components["schemas"]["RewrapFailure"][];
+            /**
+             * Format: int64
+             * @description Objects that were moved to the key that seals.
+             */
+            moved: number;
+            /** @description Give it to the next step; empty at the end. */
+            next: string;
         };
         Run: {
             account: string;
@@ -2351,6 +2437,68 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditVerified"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListKeyUse"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "rewrap-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Rewrap"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rewrapped"];
                 };
             };
             /** @description A refusal or failure */
