@@ -57,6 +57,48 @@ func TestAllowByKind(t *testing.T) {
 	}
 }
 
+func TestAllocation(t *testing.T) {
+	user := func(r access.Role, l access.Allocation) access.Actor {
+		return access.Actor{Kind: access.User, Role: r, Allocation: l}
+	}
+	step := func(l access.Allocation) access.Actor { return access.Actor{Kind: access.Attempt, Allocation: l} }
+	for _, c := range []struct {
+		actor access.Actor
+		p     access.Permission
+		want  bool
+	}{
+		{user(access.Viewer, access.Allocation{access.StateRead: access.Viewer}), access.StateRead, true},
+		{user(access.Viewer, access.Allocation{access.StateRead: access.Viewer}), access.StateWrite, false},
+		{user(access.Operator, access.Allocation{access.StateWrite: access.Admin}), access.StateWrite, false},
+		{user(access.Admin, access.Allocation{access.StateWrite: access.Disabled}), access.StateWrite, false},
+		{user(access.Disabled, access.Allocation{access.StateWrite: access.Disabled}), access.StateWrite, false},
+		{user(access.Admin, access.Allocation{access.StateWrite: "king"}), access.StateWrite, false},
+		{user("king", access.Allocation{access.StateWrite: "king"}), access.StateWrite, false},
+		{user(access.Admin, access.Allocation{access.StateWrite: ""}), access.StateWrite, false},
+		// What is not allocatable stays as it is, whatever a row says: nobody is shut out, and nobody let in.
+		{user(access.Admin, access.Allocation{access.UserManage: access.Disabled}), access.UserManage, true},
+		{user(access.Viewer, access.Allocation{access.UserManage: access.Viewer}), access.UserManage, false},
+		{user(access.Admin, access.Allocation{access.PlatformManage: access.Viewer, access.AgentWork: access.Viewer}), access.PlatformManage, false},
+		{step(access.Allocation{access.StateManage: access.Viewer}), access.StateManage, false},
+		{step(access.Allocation{access.StateWrite: access.Viewer}), access.StateWrite, true},
+		{step(access.Allocation{access.StateWrite: access.Admin}), access.StateWrite, false},
+		{step(access.Allocation{access.StateWrite: access.Admin}), access.StateRead, true},
+		{step(access.Allocation{access.StateRead: access.Disabled}), access.StateRead, false},
+	} {
+		err := c.actor.Allow(c.p)
+		if (err == nil) != c.want {
+			t.Errorf("%+v.Allow(%s) = %v, want allowed %t", c.actor, c.p, err, c.want)
+		}
+		if err != nil && fault.From(err).Hint == "" {
+			t.Errorf("%+v.Allow(%s) = %v says not what to do", c.actor, c.p, err)
+		}
+	}
+	one := access.Allocation{access.StateRead: access.Viewer}
+	if two := one.With(access.StateWrite, access.Admin); len(one) != 1 || two.Lowest(access.StateWrite) != access.Admin || two.Lowest(access.StateRead) != access.Viewer {
+		t.Errorf("With changed %v or gave %v", one, two)
+	}
+}
+
 func TestTokensAreWellFormedAndDiffer(t *testing.T) {
 	for _, prefix := range []string{access.PersonalPrefix, access.AttemptPrefix, access.AgentPrefix} {
 		a, b := access.NewToken(prefix), access.NewToken(prefix)
