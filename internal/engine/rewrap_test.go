@@ -19,6 +19,7 @@ import (
 	"holdfast.dev/holdfast/internal/id"
 	"holdfast.dev/holdfast/internal/keyring"
 	"holdfast.dev/holdfast/internal/redact"
+	"holdfast.dev/holdfast/internal/state"
 	"holdfast.dev/holdfast/internal/testkit/baotest"
 	"holdfast.dev/holdfast/internal/transit"
 )
@@ -438,5 +439,26 @@ func TestAuditKeyOpensOnceTheServiceIsBack(t *testing.T) {
 			t.Errorf("a save after the sweep: %v", err)
 		}
 		readCanaries(t, s, "after", nil)
+	})
+}
+
+// garbling is a key service that answers a rewrap with something that nothing opens.
+type garbling struct{ engine.Keys }
+
+func (g garbling) RewrapDataKey(ctx context.Context, org, binding string, by state.Key, wrapped []byte) ([]byte, state.Key, error) {
+	moved, to, err := g.Keys.RewrapDataKey(ctx, org, binding, by, wrapped)
+	moved[len(moved)-1] ^= 1
+	return moved, to, err
+}
+
+// A wrapping that does not open is never stored.
+func TestRewrapStoresNothingThatDoesNotOpen(t *testing.T) {
+	onEachStore(t, func(t *testing.T, base *states) {
+		all := canaries(t, base.with(t, platformKey(t, 1)))
+		s := base.with(t, garbling{platformKey(t, 2, 1)})
+		if moved, failed := s.rewrap(t); moved != 0 || len(failed) != len(all)+1 || fault.Code(failed[0].Err) != "sealed_damaged" {
+			t.Errorf("%d moved, %d failed, want none and %d", moved, len(failed), len(all)+1)
+		}
+		readCanaries(t, base.with(t, platformKey(t, 1)), "after", all)
 	})
 }
