@@ -1,6 +1,8 @@
 package access_test
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,29 @@ func TestAllocation(t *testing.T) {
 	one := access.Allocation{access.StateRead: access.Viewer}
 	if two := one.With(access.StateWrite, access.Admin); len(one) != 1 || two.Lowest(access.StateWrite) != access.Admin || two.Lowest(access.StateRead) != access.Viewer {
 		t.Errorf("With changed %v or gave %v", one, two)
+	}
+}
+
+// TestDocumentedPermissions compares the table for users with the one that decides.
+func TestDocumentedPermissions(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/permissions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, "|"); len(cells) == 6 && strings.HasPrefix(cells[1], " `") {
+			got = append(got, strings.Trim(cells[1], " `")+" "+strings.TrimSpace(cells[3])+" "+strings.TrimSpace(cells[4]))
+		}
+	}
+	slices.Sort(got)
+	var want []string
+	for _, p := range access.RolePermissions() {
+		allocatable := map[bool]string{true: "yes", false: "no"}[access.Allocatable(p)]
+		want = append(want, string(p)+" "+string(access.Lowest(p))+" "+allocatable)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("documented\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

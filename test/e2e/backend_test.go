@@ -143,6 +143,41 @@ func TestBackendLockConflict(t *testing.T) {
 	})
 }
 
+// Permissions that an administrator allocates hold for the tools: who may force a lock, and who may write and read.
+func TestBackendFollowsAllocation(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *backendServer) {
+		operator, holder := s.user(t, "ben", "operator"), s.user(t, "ann", "operator")
+		allocate := func(permission, role string) {
+			t.Helper()
+			s.want(t, s.token, "PATCH", "/api/permissions/"+permission, `{"role":"`+role+`"}`, 200, nil)
+		}
+		eachTool(t, func(t *testing.T, tool string) {
+			name := "allocated-" + filepath.Base(tool)
+			w := newWorkdir(t, s, tool, name, operator, oneResource)
+			w.run(t, "init", "-no-color", "-input=false")
+			s.want(t, holder, "LOCK", "/api/tf-states/"+name+"/lock", humanLock, 200, nil)
+			w.fail(t, "force-unlock", "-force", "human-lock-1")
+			allocate("tf_state:manage", "operator")
+			allocate("tf_state:write", "disabled")
+			w.run(t, "force-unlock", "-force", "human-lock-1")
+			if v := s.state(t, name); v.Lock != nil {
+				t.Fatalf("after the force-unlock of an operator who may: lock %+v", v.Lock)
+			}
+			w.fail(t, "apply", "-no-color", "-input=false", "-auto-approve")
+			w.run(t, "plan", "-no-color", "-input=false", "-lock=false") // it reads, and takes no lock
+			allocate("tf_state:read", "admin")
+			w.fail(t, "plan", "-no-color", "-input=false", "-lock=false")
+			for permission, role := range map[string]string{"tf_state:read": "operator", "tf_state:write": "operator", "tf_state:manage": "admin"} {
+				allocate(permission, role)
+			}
+			w.run(t, "apply", "-no-color", "-input=false", "-auto-approve")
+			if v := s.state(t, name); v.Version != 1 || v.Lock != nil {
+				t.Errorf("with everything allocated as it came: %+v, want the first version and no lock", v)
+			}
+		})
+	})
+}
+
 // L02: a tool that waits gets the lock when it is released.
 func TestBackendLockTimeoutWaits(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *backendServer) {

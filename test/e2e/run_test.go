@@ -127,6 +127,42 @@ output "secret" {
 	})
 }
 
+// TestStepsFollowAllocation takes the permissions on states from the steps of runs, before a plan and between a plan and
+// its apply: nothing is done, and the run says why and who can change it.
+func TestStepsFollowAllocation(t *testing.T) {
+	s := newSystem(t, "")
+	dir := s.folder("shop", `resource "terraform_data" "a" {}`)
+	failed := func(permission, says string) {
+		t.Helper()
+		r := s.untilRun("has ended", func(r api.Run) bool { return r.EndedAt != nil })
+		if r.Status != "failed" || r.Class != "refused" || r.PartialApply {
+			t.Errorf("run is %s, %s, partial %t, want failed, refused and nothing applied", r.Status, r.Class, r.PartialApply)
+		}
+		for _, want := range []string{permission, says, "An administrator of the organization can", "holdfast permission set " + permission + " operator"} {
+			if !strings.Contains(r.Message, want) {
+				t.Errorf("the run says %q, want %q in it", r.Message, want)
+			}
+		}
+	}
+	s.mustRun("permission", "set", "tf_state:read", "disabled")
+	if got := s.run("up", dir, "--yes"); got.code == 0 {
+		t.Errorf("up with tf_state:read disabled ended with 0\n%s", got.out)
+	}
+	failed("tf_state:read", "disabled in this organization")
+	s.mustRun("permission", "set", "tf_state:read", "operator")
+
+	s.wait(s.begin("up", dir, "--detach"))
+	r := s.untilRun("waits for approval", func(r api.Run) bool { return r.Status == "awaiting_approval" })
+	s.mustRun("permission", "set", "tf_state:write", "admin")
+	s.mustRun("run", "approve", r.ID, "--digest", r.PlanDigest)
+	failed("tf_state:write", "the steps of a run act as operator")
+	s.mustRun("permission", "set", "tf_state:write", "operator")
+	s.mustRun("up", dir, "--yes")
+	if got := s.resources("shop.main"); !slices.Equal(got, []string{"terraform_data.a"}) {
+		t.Errorf("the state has %v, want what was applied once that was allowed again", got)
+	}
+}
+
 func TestRejectAndCancel(t *testing.T) {
 	s := newSystem(t, "")
 	dir := s.folder("shop", gated(s.dir))
