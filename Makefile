@@ -8,7 +8,7 @@ NPM := $(shell command -v npm 2>/dev/null)
 UI := web/dist/index.html
 UI_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' 2>/dev/null)
 
-.PHONY: help build web demo dev generate check test vuln clean
+.PHONY: help build web demo dev generate check test bench vuln clean
 .DEFAULT_GOAL := build
 
 help: ## what there is to make
@@ -40,6 +40,9 @@ check: ## format, vet, linters, generated files up to date
 
 test: ## install or build what the tests need, and run every test
 	scripts/test
+
+bench: build ## what Holdfast costs, in a table with goals and others' figures (BENCH_FLAGS="-only cycles")
+	scripts/bench
 
 vuln: ## known vulnerabilities that the programs reach
 	scripts/vuln

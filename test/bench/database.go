@@ -71,7 +71,7 @@ func (b *bench) serve(ctx context.Context, d database, name string, f func(*load
 	}
 	at := ""
 	if d.server != nil {
-		made := "bench_" + strings.ReplaceAll(name, "-", "_")
+		made := "bench_" + strings.ReplaceAll(name, "-", "_") // no quotes needed
 		if err := d.ask(ctx, func(c *pgx.Conn) error {
 			_, err := c.Exec(ctx, "CREATE DATABASE "+made)
 			return err

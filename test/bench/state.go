@@ -26,7 +26,7 @@ func cycles(ctx context.Context, b *bench, d database) error {
 		if _, err := load.Run(ctx, p.Server, load.Cycles{Name: "warm", Workers: 8, Each: 20, Size: 10 * kilobyte}); err != nil {
 			return err
 		}
-		for _, w := range []struct{ workers, each int }{{1, 600}, {8, 120}, {32, 40}} {
+		for _, w := range []struct{ workers, each int }{{1, 300}, {8, 60}, {32, 20}} {
 			if err := b.rate(ctx, d, p, w.workers, w.each); err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ func cycles(ctx context.Context, b *bench, d database) error {
 		if err := b.reads(ctx, d, p); err != nil {
 			return err
 		}
-		c := load.Contention{Name: "contended", Workers: 32, Rounds: 10, Servers: []load.Server{p.Server}}
+		c := load.Contention{Name: "contended", Workers: 32, Rounds: 4, Servers: []load.Server{p.Server}}
 		r, err := load.Contend(ctx, c)
 		if err != nil {
 			return err
@@ -70,7 +70,7 @@ func (b *bench) rate(ctx context.Context, d database, p *load.Process, workers, 
 
 // reads measures how often a small state can be read, each client its own.
 func (b *bench) reads(ctx context.Context, d database, p *load.Process) error {
-	const workers, each = 8, 500
+	const workers, each = 8, 300
 	errs := make([]error, workers)
 	var wg sync.WaitGroup
 	begun := time.Now()
@@ -107,7 +107,7 @@ func large(ctx context.Context, b *bench, d database) error {
 		for _, s := range []struct {
 			key        string
 			size, each int
-		}{{"1M", 1_000_000, 30}, {"32M", 32*mebibyte - 2*kilobyte, 5}} {
+		}{{"1M", 1_000_000, 30}, {"32M", 32*mebibyte - 64*kilobyte, 5}} {
 			r, err := load.Run(ctx, p.Server, load.Cycles{Name: "large-" + s.key, Workers: 1, Each: s.each, Size: s.size, Content: load.Plain})
 			if err != nil {
 				return err
@@ -119,53 +119,61 @@ func large(ctx context.Context, b *bench, d database) error {
 	})
 }
 
-// memory measures what saves cost the server, which is started anew for each kind of document.
+// atOnce are saves that happen at the same time, on a server that has done nothing large before.
+type atOnce struct {
+	saves   int
+	size    int
+	content load.Content
+}
+
+// memory measures what saves cost the server. What one more save costs is the difference between saves at once and a
+// single one: the rest of a server's memory is the same in both.
 func memory(ctx context.Context, b *bench, d database) error {
-	const size = 32*mebibyte - 64*kilobyte // documents may be a little larger than asked for
-	for _, content := range []load.Content{load.Plain, load.NonLatin, load.Incompressible} {
-		err := b.serve(ctx, d, "memory-"+string(content), func(p *load.Process) error {
-			warm := load.Cycles{Name: "warm", Workers: 4, Each: 5, Size: 10 * kilobyte}
-			if _, err := load.Run(ctx, p.Server, warm); err != nil {
-				return err
-			}
-			at, _, err := load.Memory(p.PID())
-			if err != nil {
-				return err
-			}
-			one, err := peak(ctx, p, load.Cycles{Name: "one", Workers: 1, Each: 2, Size: size, Content: content})
-			if err != nil {
-				return err
-			}
-			four, err := peak(ctx, p, load.Cycles{Name: "four", Workers: 4, Each: 2, Size: size, Content: content})
-			if err != nil {
-				return err
-			}
-			b.table.set("rss-"+string(content)+"-4", d.name, mib(four))
-			if content != load.Plain {
-				return nil
-			}
-			b.table.set("rss-plain-1", d.name, mib(one))
-			b.table.set("grow-4", d.name, mib(four-at)/4)
-			largest, err := peak(ctx, p, load.Cycles{Name: "largest", Workers: 1, Each: 1, Size: 128*mebibyte - 64*kilobyte, Content: content})
-			b.table.set("grow-1", d.name, mib(largest-at))
-			return err
-		})
+	const (
+		large   = 32*mebibyte - 64*kilobyte // documents may be a little larger than asked for
+		largest = 128*mebibyte - 64*kilobyte
+	)
+	peaks := map[atOnce]float64{}
+	for _, a := range []atOnce{
+		{1, large, load.Plain},
+		{4, large, load.Plain},
+		{4, large, load.NonLatin},
+		{4, large, load.Incompressible},
+		{1, largest, load.Plain},
+		{2, largest, load.Plain},
+	} {
+		most, err := b.peak(ctx, d, a)
 		if err != nil {
 			return err
 		}
+		peaks[a] = mib(most)
 	}
+	b.table.set("rss-1", d.name, peaks[atOnce{1, large, load.Plain}])
+	b.table.set("rss-4", d.name, peaks[atOnce{4, large, load.Plain}])
+	b.table.set("rss-non-latin", d.name, peaks[atOnce{4, large, load.NonLatin}])
+	b.table.set("rss-incompressible", d.name, peaks[atOnce{4, large, load.Incompressible}])
+	b.table.set("rss-128", d.name, peaks[atOnce{1, largest, load.Plain}])
+	b.table.set("more-32", d.name, (peaks[atOnce{4, large, load.Plain}]-peaks[atOnce{1, large, load.Plain}])/3)
+	b.table.set("more-128", d.name, peaks[atOnce{2, largest, load.Plain}]-peaks[atOnce{1, largest, load.Plain}])
 	return nil
 }
 
-// peak is the most memory that the server had resident during some cycles.
-func peak(ctx context.Context, p *load.Process, c load.Cycles) (int64, error) {
-	if err := load.ResetPeak(p.PID()); err != nil {
-		return 0, err
-	}
-	if _, err := load.Run(ctx, p.Server, c); err != nil {
-		return 0, err
-	}
-	_, most, err := load.Memory(p.PID())
+// peak is the most memory that a server had resident during the saves, and while what they saved was read.
+func (b *bench) peak(ctx context.Context, d database, a atOnce) (most int64, err error) {
+	err = b.serve(ctx, d, fmt.Sprintf("memory-%d-%d-%s", a.saves, a.size/mebibyte, a.content), func(p *load.Process) error {
+		warm := load.Cycles{Name: "warm", Workers: 4, Each: 5, Size: 10 * kilobyte}
+		if _, err := load.Run(ctx, p.Server, warm); err != nil {
+			return err
+		}
+		if err := load.ResetPeak(p.PID()); err != nil {
+			return err
+		}
+		if _, err := load.Run(ctx, p.Server, load.Cycles{Name: "large", Workers: a.saves, Each: 1, Size: a.size, Content: a.content}); err != nil {
+			return err
+		}
+		_, most, err = load.Memory(p.PID())
+		return err
+	})
 	return most, err
 }
 

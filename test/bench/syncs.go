@@ -27,7 +27,7 @@ func (b *bench) syncs(ctx context.Context, d database, p *load.Process) error {
 		_, _ = fmt.Fprintln(b.progress, "no strace here, so syncs are not counted")
 		return nil
 	}
-	for _, w := range []struct{ workers, each int }{{1, 50}, {32, 10}} {
+	for _, w := range []struct{ workers, each int }{{1, 30}, {32, 6}} {
 		c := load.Cycles{Name: fmt.Sprintf("syncs-%d", w.workers), Workers: w.workers, Each: w.each + 1, Size: 10 * kilobyte}
 		n, err := b.countSyncs(ctx, strace, d, p, c)
 		if err != nil {
