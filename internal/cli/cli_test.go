@@ -2,9 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"holdfast.dev/holdfast/internal/api"
+	"holdfast.dev/holdfast/internal/client"
 	"holdfast.dev/holdfast/internal/config"
 	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/source"
@@ -187,5 +192,58 @@ func TestPrintMakesEveryArgumentPlain(t *testing.T) {
 	}
 	if got := s.red(evil); strings.ContainsAny(string(got), "\x1b\r\n") {
 		t.Errorf("styled text steers: %q", got)
+	}
+}
+
+// The plan that was fetched is another one than the run told of: it is neither approved nor asked about.
+func TestAPlanThatChangedBeforeItWasShownIsNotAskedAbout(t *testing.T) {
+	server, err := client.New(client.Config{Address: "http://127.0.0.1:1", Patience: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	c := &call{Env: Env{Now: time.Now, Stdin: strings.NewReader("yes\n")}, out: &screen{w: &b}, msg: &screen{w: &b}}
+	r := api.Run{RunListed: api.RunListed{ID: "run_1", Status: "awaiting_approval", PlanDigest: "sha256:old"}}
+	d := &deciding{watching: c.watching(server, r.ID, c.out)}
+	d.decided = r.PlanDigest
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := d.show(ctx, r, api.RunPlan{PlanDigest: "sha256:new"}); err != nil {
+		t.Fatalf("got %v, want to look again", err)
+	}
+	if d.decided != "" || !d.fetching || strings.Contains(b.String(), "sha256:old") {
+		t.Errorf("decided %q, fetching %v; printed %q", d.decided, d.fetching, b.String())
+	}
+}
+
+// Two interrupts in a row: what the first one asked for has arrived before the second one leaves.
+func TestLeavingDoesNotTakeTheCancelBack(t *testing.T) {
+	second := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-second
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"status":"cancelling"}`)
+	}))
+	defer s.Close()
+	server, err := client.New(client.Config{Address: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &call{Env: Env{Now: time.Now}, out: &screen{w: io.Discard}}
+	w := c.watching(server, "run_1", c.out)
+	w.cancels = true
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := w.interrupt(ctx); err != nil {
+		t.Fatal(err)
+	}
+	close(second)
+	if err := w.interrupt(ctx); !errors.Is(err, errLeft) {
+		t.Fatalf("the second interrupt = %v", err)
+	}
+	select {
+	case <-w.cancelled:
+	default:
+		t.Error("left before the server had answered")
 	}
 }

@@ -191,10 +191,9 @@ func (w *watching) interrupt(ctx context.Context) error {
 	}
 	w.live.resume()
 	w.live.note(w.live.s.yellow("Cancelling."), "The run is asked to stop. Press Ctrl-C again to leave it alone.")
-	asking := context.WithoutCancel(ctx) // leaving does not take the request back
 	w.cancelled = make(chan struct{})
 	w.beside(ctx, func() func() error {
-		r, err := w.server.CancelRun(asking, w.id)
+		r, err := w.server.CancelRun(ctx, w.id)
 		close(w.cancelled)
 		return func() error {
 			if fault.Is(err, fault.Conflict) { // it was faster
@@ -210,7 +209,8 @@ func (w *watching) interrupt(ctx context.Context) error {
 	return nil
 }
 
-// settleCancel waits a moment for the request to cancel to have arrived, or for one more interrupt.
+// settleCancel waits a moment for the request to cancel to have arrived, so that leaving does not take it back, or for
+// one more interrupt.
 func (w *watching) settleCancel() {
 	t := time.NewTimer(lastWords)
 	defer t.Stop()
