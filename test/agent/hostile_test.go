@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -246,5 +247,45 @@ func TestSourceCannotMoveTheState(t *testing.T) {
 	}
 	if _, err := os.Stat(elsewhere); err == nil {
 		t.Error("a state was written where the source wanted it")
+	}
+}
+
+// TestX13_VariablesThatSteer starts a worker whose own environment would steer the tool, and wants the tool to see
+// nothing of it but who it is in a cloud.
+func TestX13_VariablesThatSteer(t *testing.T) {
+	p, a := newPlatform(t), newAgent(t)
+	a.share()
+	a.env = []string{
+		"TF_CLI_ARGS_plan=-destroy", "TF_VAR_name=mallory", "TF_LOG=trace", "TF_DATA_DIR=/nowhere", "TF_WORKSPACE=other", "TF_PLUGIN_CACHE_DIR=/nowhere",
+		"TF_REATTACH_PROVIDERS={}", "TF_HTTP_ADDRESS=http://127.0.0.1:1/", "LD_PRELOAD=/nowhere", "GIT_SSH_COMMAND=false", "HTTPS_PROXY=http://127.0.0.1:1",
+		"AWS_SECRET_ACCESS_KEY=canary-static-key", "WORKERS_OWN=canary", "AWS_REGION=eu-north-1",
+	}
+	a.worker()
+	a.env = nil
+	a.broker(p)
+	planned := p.plan(pack(t, map[string]string{"main.tf": `
+variable "name" { default = "right" }
+output "name" { value = var.name }
+output "environment" { value = sort([for l in split("\u0000", file("/proc/self/environ")) : split("=", l)[0] if l != ""]) }
+output "values" { value = replace(file("/proc/self/environ"), "/TF_HTTP_PASSWORD=[^\u0000]*/", "") }
+`}), `{}`)
+	r := p.reported(p.apply(planned))
+	if r.Outcome != "succeeded" {
+		t.Fatalf("apply: got %+v\n%s", r, p.describe())
+	}
+	var outputs struct {
+		Name        struct{ Value string }
+		Environment struct{ Value []string }
+		Values      struct{ Value string }
+	}
+	if err := json.Unmarshal(r.Outputs, &outputs); err != nil {
+		t.Fatal(err)
+	}
+	want := "AWS_REGION CHECKPOINT_DISABLE HOME PATH TF_CLI_CONFIG_FILE TF_HTTP_ADDRESS TF_HTTP_LOCK_ADDRESS TF_HTTP_PASSWORD TF_HTTP_UNLOCK_ADDRESS TF_HTTP_USERNAME TF_INPUT TF_IN_AUTOMATION TMPDIR"
+	if got := strings.Join(outputs.Environment.Value, " "); got != want {
+		t.Errorf("the tool's variables:\n got %s\nwant %s", got, want)
+	}
+	if outputs.Name.Value != "right" || strings.Contains(outputs.Values.Value, "canary") || !strings.Contains(outputs.Values.Value, "eu-north-1") {
+		t.Errorf("name %q, environment %q; want nothing of the worker's own", outputs.Name.Value, outputs.Values.Value)
 	}
 }
