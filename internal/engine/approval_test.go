@@ -307,18 +307,20 @@ func TestTheStateMovesAfterTheAccept(t *testing.T) {
 	}
 }
 
-// The state moves while the plan is made: its approval would be void at once.
+// The state moves while the plan is made: nobody is asked to approve what would be void at once.
 func TestTheStateMovesWhileItIsPlannedOn(t *testing.T) {
-	w := newRunWorld(t, openSQLite(t))
-	w.putStack(engine.PutStack{Name: "shop"})
-	r := w.start(w.startRun("shop"))
-	k := w.take(w.agents[0])
-	w.ok(k.deliverPlan())
-	w.personWrites("shop.main", 3)
-	k.succeed()
-	r = w.wantStatus(r.ID, run.Discarded)
-	if want := "the state shop.main has changed since it was planned on"; r.Message != want {
-		t.Errorf("message = %q, want %q", r.Message, want)
+	for _, policy := range []run.Policy{run.Never, run.Always} {
+		w := newRunWorld(t, openSQLite(t))
+		w.putStack(engine.PutStack{Name: "shop", Approval: policy})
+		r := w.start(w.startRun("shop"))
+		k := w.take(w.agents[0])
+		w.ok(k.deliverPlan())
+		w.personWrites("shop.main", 3)
+		k.succeed()
+		r = w.wantStatus(r.ID, run.Discarded)
+		if want := "the state shop.main has changed since it was planned on"; r.Message != want {
+			t.Errorf("message = %q, want %q", r.Message, want)
+		}
 	}
 }
 

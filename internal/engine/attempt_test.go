@@ -461,6 +461,7 @@ func TestHeartbeatJustInTime(t *testing.T) {
 	k := w.take(w.agents[0])
 	looked := &afterView{Store: w.store}
 	sweeper := engine.New(w.withStore(looked))
+	w.ok(sweeper.Sweep(t.Context())) // it is up from the beginning
 	for range 10 {
 		w.clock.move(20 * time.Second)
 		if w.clock.now.Sub(k.work.Attempt.AcceptedAt) > 2*time.Minute {
