@@ -25,7 +25,7 @@ func (d *dev) samples(ctx context.Context, server *client.Client) error {
 			return fmt.Errorf("write the example: %w", err)
 		}
 	}
-	archive, err := packSource(ctx, folder)
+	archive, err := d.packSource(ctx, folder)
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,19 @@ func checkSource(dir string) (*source.Report, error) {
 	return report, report.Err()
 }
 
-// packSource packs a folder in memory: an archive has at most 32 MiB.
-func packSource(ctx context.Context, dir string) ([]byte, error) {
+// packSource packs a folder in memory: an archive has at most 32 MiB. What the person should know of it is said.
+func (c *call) packSource(ctx context.Context, dir string) ([]byte, error) {
 	var b bytes.Buffer
-	_, err := source.Pack(ctx, dir, &b, source.Limits{})
-	return b.Bytes(), err
+	packed, err := source.Pack(ctx, dir, &b, source.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	if !c.json {
+		for _, w := range packed.Warnings {
+			c.msg.print("%s %s: %s\n", c.msg.yellow("Warning:"), w.Path, w.Why)
+		}
+	}
+	return b.Bytes(), nil
 }
 
 func uploadSource(ctx context.Context, server *client.Client, archive []byte) (api.Source, error) {

@@ -110,7 +110,7 @@ func (c *call) prepare(ctx context.Context, dir, name string, in inputFlags) (pr
 	if p.inputs, err = in.read(c.Stdin, p.report.Variables, values); err != nil {
 		return p, err
 	}
-	p.archive, err = packSource(ctx, p.dir)
+	p.archive, err = c.packSource(ctx, p.dir)
 	return p, err
 }
 
