@@ -78,7 +78,7 @@ func TestHalfSetUpBackendsAreNamed(t *testing.T) {
 		"no address, internal": {[]string{"HOLDFAST_SECRET_BACKEND_INTERNAL_MOUNT=x"}, []string{"HOLDFAST_SECRET_BACKEND_INTERNAL_ADDR", "HOLDFAST_SECRET_BACKEND_INTERNAL_TOKEN_FILE"}},
 		"a wrong address":      {[]string{x + "ADDR=bao.example.com:8200", x + "TOKEN_FILE=" + token}, []string{x + "ADDR", "bao.example.com:8200"}},
 		"no token":             {[]string{addr}, []string{x + "TOKEN_FILE"}},
-		"no token file":        {[]string{addr, x + "TOKEN_FILE=/nonexistent/token"}, []string{x + "TOKEN_FILE", "/nonexistent/token"}},
+		"no token file":        {[]string{addr, x + "TOKEN_FILE=/nonexistent/token"}, []string{x + "TOKEN_FILE", "/nonexistent/token", "cannot be read"}},
 		"an empty token file":  {[]string{addr, x + "TOKEN_FILE=" + empty}, []string{x + "TOKEN_FILE", "empty"}},
 		"no role id":           {[]string{addr, x + "AUTH=approle"}, []string{x + "ROLE_ID_FILE"}},
 		"no secret id file":    {[]string{addr, x + "AUTH=approle", x + "ROLE_ID_FILE=" + token, x + "SECRET_ID_FILE=/nonexistent/id"}, []string{x + "SECRET_ID_FILE"}},

@@ -404,6 +404,11 @@ func TestSaveWhileTheKeyServiceIsAway(t *testing.T) {
 		if _, err := s.Rewrap(t.Context(), s.platformAdmin(), ""); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("rewrap while sealed: %v, want unavailable", err)
 		}
+		// Nor is what the sealed service holds reported as lost when the way leads back to the platform key.
+		back := base.with(t, ring(t, keyring.RingConfig{Platform: platformKey(t, 1), Services: map[string]keyring.Wrapper{"MAIN": service(t, bao)}}))
+		if _, err := back.Rewrap(t.Context(), s.platformAdmin(), ""); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("rewrap from a sealed service: %v, want unavailable", err)
+		}
 		bao.Do(func(b *baotest.Server) { b.Sealed = false })
 		s.mustWrite(t, ann, "new", "l2", doc(2, "b", "x")) // the tool's repeat
 		s.mustUnlock(t, ann, "new", "l2")

@@ -13,7 +13,7 @@ import (
 
 // explain gives an error its public side. The service's address and its own words stay private.
 func (c *Client) explain(err error, key string) error {
-	if errors.Is(err, context.Canceled) || fault.Code(err) != "" {
+	if errors.Is(err, context.Canceled) || fault.Code(err) != "" { // whoever asked went away: that says nothing of the service
 		return err
 	}
 	r, answered := errors.AsType[*api.ResponseError](err)

@@ -198,12 +198,12 @@ func (c *Client) call(ctx context.Context, operation, key string, body map[strin
 
 // do asks with the login's token, and once more with a new one where the token is refused.
 func (c *Client) do(ctx context.Context, ask func(ctx context.Context, authed *api.Client) (*api.Secret, error)) (*api.Secret, error) {
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	t, err := c.login.token(limited)
+	t, err := c.login.token(ctx)
 	for tries := 0; err == nil; tries++ {
 		var answer *api.Secret
-		answer, err = ask(limited, t.client)
+		answer, err = ask(ctx, t.client)
 		if err == nil && answer == nil {
 			err = errors.New("the answer is empty")
 		}
@@ -213,7 +213,7 @@ func (c *Client) do(ctx context.Context, ask func(ctx context.Context, authed *a
 		if tries > 0 || !hasStatus(err, http.StatusForbidden) {
 			break
 		}
-		renewed, again := c.login.replace(limited, t)
+		renewed, again := c.login.replace(ctx, t)
 		if again != nil {
 			err = again
 		}
@@ -221,9 +221,6 @@ func (c *Client) do(ctx context.Context, ask func(ctx context.Context, authed *a
 			break
 		}
 		t, err = renewed, nil
-	}
-	if ctx.Err() != nil { // whoever asked went away, which says nothing about the service
-		return nil, fmt.Errorf("ask the key service %s: %w", c.tag, ctx.Err())
 	}
 	return nil, err
 }

@@ -245,6 +245,11 @@ func TestServiceThatHangs(t *testing.T) {
 	})
 	cancel(errors.New("gone"))
 	waiting.Wait()
+	hurried, end := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer end()
+	if _, _, err := c.Wrap(hurried, "org_1", "wri_3", dataKey); fault.Code(err) != "key_service_unreachable" {
+		t.Errorf("a caller with less time, such as readiness: %v, want key_service_unreachable", err)
+	}
 }
 
 func TestMountNamespaceAndAuthority(t *testing.T) {
