@@ -20,6 +20,7 @@ import (
 	"holdfast.dev/holdfast/internal/config"
 	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/id"
+	"holdfast.dev/holdfast/internal/link"
 )
 
 // Bounds of an orderly stop, after the interrupt's grace. Source: reference/provisioning-agent.txt section 3.
@@ -100,9 +101,8 @@ func defaultPolicy() api.AgentPolicy {
 // Run serves until ctx is done; then it drains: an offer that was not accepted is left, and an attempt that runs is
 // interrupted, brought to its end and reported.
 func (b *Broker) Run(ctx context.Context) error {
-	// Neither a template nor its leftovers may read this process's memory or environment.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("make the process undumpable: %w", err)
+	if err := harden(); err != nil {
+		return err
 	}
 	syscall.Umask(0o007)
 	if err := b.openWorkDir(); err != nil {
@@ -155,6 +155,15 @@ func (b *Broker) Run(ctx context.Context) error {
 			return done(ctx, err)
 		}
 	}
+}
+
+// harden keeps what this process knows from what other processes of its user, or those it starts, can read: its memory
+// and environment, and the descriptor that its token may have come by.
+func harden() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("make the process undumpable: %w", err)
+	}
+	return link.KeepDescriptors()
 }
 
 // done is nil where ctx being done is all that happened.

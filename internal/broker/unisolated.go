@@ -27,6 +27,9 @@ func Unisolated(ctx context.Context, b *Broker, worker string, environ []string,
 		return config.Invalid("HOLDFAST_DEVELOPMENT_UNISOLATED is not 1; without a user of its own for the worker, a template can reach what is its user's.").
 			WithHint("Set it to 1 on a machine that is for development alone; elsewhere run broker and worker apart.")
 	}
+	if err := harden(); err != nil { // before the worker is there
+		return err
+	}
 	env := workerEnvironment(environ)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -57,31 +58,53 @@ func TestX02_TokenThroughProc(t *testing.T) {
 		a.broker(p)
 		searched(t, p, a)
 	})
-	t.Run("unisolated", func(t *testing.T) {
-		// Not as root, whom nothing can be hidden from. The token comes through a descriptor.
-		p, a := newPlatform(t), newAgent(t)
-		if err := os.Chown(a.dir, workerUID, groupID); err != nil {
-			t.Fatal(err)
-		}
-		read, write, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := write.WriteString(agentToken); err != nil {
-			t.Fatal(err)
-		}
-		_ = write.Close()
-		if err := read.Chown(workerUID, groupID); err != nil {
-			t.Fatal(err)
-		}
-		a.files = []*os.File{read}
-		a.start(workerUID, []string{
-			"HOLDFAST_PLATFORM_URL=" + p.url, "HOLDFAST_AGENT_TOKEN_FILE=/dev/fd/3", "HOLDFAST_HEALTH_ADDR=off", "HOLDFAST_TOFU_BIN=" + a.tool,
-			"HOLDFAST_DEVELOPMENT_UNISOLATED=1", "HOLDFAST_ALLOW_INLINE_SOURCES=true",
-		}, "holdfast-agent", "unisolated")
-		_ = read.Close()
-		searched(t, p, a)
-	})
+	// Unisolated not as root, whom nothing can be hidden from. The token comes through a descriptor.
+	for name, token := range map[string]func(*testing.T) *os.File{"unisolated, by a pipe": tokenPipe, "unisolated, by a file": tokenFile} {
+		t.Run(name, func(t *testing.T) {
+			p, a := newPlatform(t), newAgent(t)
+			if err := os.Chown(a.dir, workerUID, groupID); err != nil {
+				t.Fatal(err)
+			}
+			f := token(t)
+			if err := f.Chown(workerUID, groupID); err != nil {
+				t.Fatal(err)
+			}
+			a.files = []*os.File{f}
+			a.start(workerUID, []string{
+				"HOLDFAST_PLATFORM_URL=" + p.url, "HOLDFAST_AGENT_TOKEN_FILE=/dev/fd/3", "HOLDFAST_HEALTH_ADDR=off", "HOLDFAST_TOFU_BIN=" + a.tool,
+				"HOLDFAST_DEVELOPMENT_UNISOLATED=1", "HOLDFAST_ALLOW_INLINE_SOURCES=true",
+			}, "holdfast-agent", "unisolated")
+			_ = f.Close()
+			searched(t, p, a)
+		})
+	}
+}
+
+func tokenPipe(t *testing.T) *os.File {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = write.WriteString(agentToken)
+	if err := errors.Join(err, write.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// tokenFile has no name any more, so that nothing but the descriptor leads to it. Unlike the pipe it can be read twice.
+func tokenFile(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp("", "hf-token-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(agentToken)
+	if err := errors.Join(err, os.Remove(f.Name())); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func searched(t *testing.T, p *platform, a *agent) {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast.dev/holdfast/internal/link"
 )
 
 // patience is how long ending processes may take; a process that is still there then is stuck in the kernel.
@@ -31,7 +33,7 @@ func Harden() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
 	}
-	return nil
+	return link.KeepDescriptors()
 }
 
 // Children ends and reaps every child of this process, and theirs. The caller must have no child it still needs.
