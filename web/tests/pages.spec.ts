@@ -66,7 +66,7 @@ const pages: { name: string; at: () => string; ready: (p: Page) => Promise<void>
     at: () => "/states/laptop",
     ready: (p) => expect(p.getByText("To release it by force")).toBeVisible(),
   },
-  { name: "state-versions", at: () => "/states/history", ready: (p) => expect(p.getByRole("row")).toHaveCount(51) },
+  { name: "state-versions", at: () => "/states/history", ready: (p) => expect(p.getByRole("row")).toHaveCount(26) },
   {
     name: "state-sealed",
     at: () => "/states/sealed",

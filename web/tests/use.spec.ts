@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "./browser";
 import { served } from "./server";
 
-// In order: the last ones change what the first ones look at.
-test.describe.configure({ mode: "serial" });
+// One worker runs these in order: the last one changes what the ones before it look at.
 
 test("answers carry a policy that allows nothing inline", async ({ signedIn: page }) => {
   const r = await page.goto(`${served().address}/runs`);
@@ -52,7 +51,7 @@ test.describe("signing in", () => {
     const another = await browser.newPage();
     await another.goto(link);
     await another.getByRole("button", { name: "Sign in" }).click();
-    await expect(another.getByText("A new link")).toBeVisible();
+    await expect(another.getByText("A new link", { exact: true })).toBeVisible();
     await another.getByRole("button", { name: "Use a token instead" }).click();
     await expect(another.getByLabel("Personal token")).toBeVisible();
     await another.close();
@@ -124,6 +123,7 @@ test("text of templates is text, and what it hides is shown", async ({ signedIn:
   await page.goto(`${address}/runs/${asks}`);
   const plan = page.getByRole("region", { name: "Plan of main" });
   await expect(plan).toContainText('terraform_data.keyed["<img src=x onerror=alert(1)>"]');
+  await plan.getByText("gnp.exe").click();
   await expect(plan.getByTitle("U+202E right-to-left override").first()).toBeVisible();
   await expect(page.locator("img[src='x']")).toHaveCount(0);
   await plan.getByText("terraform_data.updated").click();
@@ -135,7 +135,7 @@ test("text of templates is text, and what it hides is shown", async ({ signedIn:
   await page.goto(`${address}/states/laptop`);
   await expect(page.getByTitle("U+202E right-to-left override")).toBeVisible();
   await page.goto(`${address}/agents`);
-  await expect(page.getByRole("cell").getByText("<img src=x onerror=alert(1)>")).toBeVisible();
+  await expect(page.getByRole("cell").getByText("<img src=x onerror=alert(1)>").first()).toBeVisible();
 });
 
 test("a plan shows what ends objects first, and why", async ({ signedIn: page }) => {
@@ -164,7 +164,7 @@ test("a log of 100,000 lines folds, finds, follows the keyboard and downloads wh
   const lines = page.getByRole("region", { name: "Lines of the log" });
   await expect(page.getByText("100,001 lines")).toBeVisible();
   await expect(lines.getByRole("button", { name: /init/ })).toHaveAttribute("aria-expanded", "false");
-  await expect(lines.getByRole("button", { name: /main: apply/ })).toHaveAttribute("aria-expanded", "true");
+  await expect(lines.getByRole("button", { name: /main: apply \d/ })).toHaveAttribute("aria-expanded", "true");
   await lines.focus();
   await page.keyboard.press("End");
   await expect(lines.getByText("│ Error:")).toBeVisible();
@@ -204,8 +204,11 @@ test("a version is downloaded byte for byte", async ({ signedIn: page }) => {
   await page.getByRole("link", { name: "Download version 60" }).click();
   const document = JSON.parse(readFileSync(await (await coming).path(), "utf8")) as { serial: number };
   expect(document.serial).toBe(60);
+  const newest = page.getByRole("link", { name: "Download version 60" });
   await page.getByRole("button", { name: "Older" }).click();
-  await expect(page.getByRole("row")).toHaveCount(11);
+  await expect(newest).toHaveCount(0);
+  await page.goBack();
+  await expect(newest).toBeVisible();
 });
 
 test("an agent is added, its token shown once, and revoked", async ({ signedIn: page }) => {
@@ -248,20 +251,19 @@ test("the audit log is filtered and its chain verified", async ({ signedIn: page
 test("a viewer is offered nothing that a viewer may not do", async ({ browser }) => {
   const { address, token, asks } = served();
   const page = await browser.newPage();
-  const made = await page.request.post(`${address}/api/tokens`, {
+  const made = await page.request.post(`${address}/api/users`, {
     headers: { Authorization: `Bearer ${token}` },
     data: { name: "reader", role: "viewer" },
   });
-  const viewer = ((await made.json()) as { token: string }).token;
-  expect(
-    (await page.request.post(`${address}/api/session`, { data: { token: viewer }, headers: { Origin: address } })).ok(),
-  ).toBe(true);
+  await page.goto(((await made.json()) as { sign_in_link: string }).sign_in_link);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(page).toHaveURL(`${address}/runs`);
   await page.goto(`${address}/runs/${asks}`);
   await expect(page.getByText("Your role cannot approve.")).toBeVisible();
   await expect(page.getByRole("button", { name: /Approve|Reject|Cancel/ })).toHaveCount(0);
   await expect(page.getByRole("link", { name: "Audit" })).toHaveCount(0);
   await page.goto(`${address}/states/history`);
-  await expect(page.getByRole("row")).toHaveCount(51);
+  await expect(page.getByRole("row")).toHaveCount(26);
   await expect(page.getByRole("link", { name: /Download/ })).toHaveCount(0);
   await page.goto(`${address}/agents`);
   await expect(page.getByRole("row")).not.toHaveCount(0);

@@ -5,6 +5,7 @@ import { type FormEvent, useState } from "react";
 import { accounts, agents, issueAgent, revokeAgent } from "../api/client";
 import type { Agent, IssuedAgent } from "../api/words";
 import { useMay } from "../app/session";
+import { plain } from "../text/visible";
 import { Badge, Notice, type Tone } from "../ui/badge";
 import { CopyLine } from "../ui/copy";
 import { Dialog } from "../ui/dialog";
@@ -82,7 +83,7 @@ function columns(revoke: ((a: Agent) => void) | null): Column<Agent>[] {
                 </span>
               ) : (
                 <Button variant="default" size="xs" onClick={() => revoke(a)}>
-                  Revoke …<span className="hide"> {a.name}</span>
+                  Revoke …<span className="hide"> {plain(a.name)}</span>
                 </Button>
               ),
           },

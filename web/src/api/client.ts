@@ -34,6 +34,8 @@ async function answer<T>(asked: Promise<Answer<T>>): Promise<Exclude<T, string>>
 
 /** How many items a page of a list has. */
 const page = 50;
+/** How many versions a page of a state's has: it stands under what matters more. */
+const versionsPage = 25;
 /** The most that the server gives of a list at once. */
 const most = 200;
 
@@ -106,7 +108,7 @@ export function state(name: string, signal?: AbortSignal): Promise<State> {
 export function stateVersions(name: string, cursor: string | undefined, signal?: AbortSignal) {
   return answer(
     client.GET("/api/tf-states/{name}/versions", {
-      params: { path: { name }, query: { cursor, limit: page } },
+      params: { path: { name }, query: { cursor, limit: versionsPage } },
       signal,
     }),
   );

@@ -1,6 +1,7 @@
 import { Button, TextInput } from "@mantine/core";
 import { type ReactNode, useDeferredValue, useState } from "react";
 import { EndingBanner } from "../run/ending";
+import { plain } from "../text/visible";
 import { Badge, Notice, type Tone } from "../ui/badge";
 import { Empty, Loading } from "../ui/page";
 import { Text } from "../ui/text";
@@ -114,7 +115,7 @@ function Component({ planned, several }: { planned: Planned; several: boolean })
         </Notice>
       )}
       {v.checks.length > 0 && <Checks view={v} />}
-      <section className={ui.panel} aria-label={`Plan of ${planned.component}`}>
+      <section className={ui.panel} aria-label={`Plan of ${plain(planned.component)}`}>
         <div className={ui.panelHead}>
           <h2>{several ? <Text limit={64}>{planned.component}</Text> : "Changes"}</h2>
           <div className={css.counts}>
@@ -137,7 +138,7 @@ function Component({ planned, several }: { planned: Planned; several: boolean })
         )}
       </section>
       {v.output_changes.length > 0 && (
-        <section className={ui.panel} aria-label={`Outputs that change in ${planned.component}`}>
+        <section className={ui.panel} aria-label={`Outputs that change in ${plain(planned.component)}`}>
           <div className={ui.panelHead}>
             <h2>Outputs that change</h2>
           </div>
@@ -147,7 +148,7 @@ function Component({ planned, several }: { planned: Planned; several: boolean })
         </section>
       )}
       {(v.drift.length > 0 || v.drifted > 0) && (
-        <section className={ui.panel} aria-label={`Changed outside, in ${planned.component}`}>
+        <section className={ui.panel} aria-label={`Changed outside, in ${plain(planned.component)}`}>
           <div className={ui.panelHead}>
             <h2>Changed outside of the configuration</h2>
             <span className="dim small">{v.drifted.toLocaleString("en")} since the last apply</span>

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { state } from "../api/client";
 import type { Attempt, Run } from "../api/words";
+import { plain } from "../text/visible";
 import { Badge, Notice, type Tone } from "../ui/badge";
 import { Empty } from "../ui/page";
 import { type Column, Table } from "../ui/table";
@@ -112,7 +113,7 @@ export function Outputs({ run }: { run: Run }) {
     );
   }
   return of.map(({ component, outputs }) => (
-    <section key={component.name} className={ui.panel} aria-label={`Outputs of ${component.name}`}>
+    <section key={component.name} className={ui.panel} aria-label={`Outputs of ${plain(component.name)}`}>
       {run.components.length > 1 && (
         <div className={ui.panelHead}>
           <h3>
