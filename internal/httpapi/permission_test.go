@@ -62,6 +62,11 @@ func TestPermissionsOfAnOrganization(t *testing.T) {
 	if !may(viewer, access.StateRead) || may(operator, access.StateWrite) || may(s.admin, access.StateWrite) || !may(s.admin, access.UserManage) {
 		t.Error("whoami does not follow the allocation")
 	}
+	added := into[api.AddedUser](t, s.as(t, s.admin, "POST", "/api/users", api.AddUser{Name: "new", Role: "viewer"}), 201)
+	_, code, _ := strings.Cut(added.SignInLink, "#code=")
+	if _, who := s.signIn(t, api.SignIn{Code: code}); !slices.Contains(who.Permissions, "tf_state:read") {
+		t.Errorf("who signs in with a link may %v, want tf_state:read among it", who.Permissions)
+	}
 	if theirs := listed(other); theirs["tf_state:read"].Role != "operator" || !may(other, access.StateWrite) {
 		t.Errorf("another organization's permissions changed: %+v", theirs)
 	}
@@ -239,6 +244,10 @@ func TestPermissionMatrix(t *testing.T) {
 	for _, r := range m.api.Routes() {
 		if strings.HasPrefix(string(r.Permission), "tf_state:") {
 			routes = append(routes, r)
+		}
+		unlocks := strings.HasSuffix(r.Path, "/lock") && (r.Method == "UNLOCK" || r.Method == "DELETE")
+		if second := len(r.Permissions()) > 1; second != unlocks || unlocks && r.Permissions()[1] != access.StateManage {
+			t.Errorf("%s %s is opened by %v; unlocking alone has a second permission, tf_state:manage", r.Method, r.Path, r.Permissions())
 		}
 	}
 	if len(routes) < len(requests) {
