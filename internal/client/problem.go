@@ -68,6 +68,9 @@ func (c *Client) refusal(answer *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	if media != "application/problem+json" || json.Unmarshal(body, &p) != nil || p.Code == "" {
+		if f, ok := holder(answer, body); ok {
+			return f
+		}
 		p = api.Problem{Status: answer.StatusCode}
 		return c.foreign(answer).WithDetail(p)
 	}

@@ -2,14 +2,11 @@ package client
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // the protocol's own check against damage on the way; SHA-256 stands beside it
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
-	"fmt"
+	"encoding/json"
 	"io"
 	"net/http"
-	"strconv"
+	"net/url"
 
 	"holdfast.dev/holdfast/internal/api"
 	"holdfast.dev/holdfast/internal/fault"
@@ -35,38 +32,63 @@ func (c *Client) State(ctx context.Context, name string) (api.State, error) {
 	return out, err
 }
 
-// StateVersions lists a state's versions, newest first: all, or those that were refused and kept aside.
-func (c *Client) StateVersions(ctx context.Context, name string, quarantined bool, page Page) (api.List[api.StateVersion], error) {
-	return list[api.StateVersion](ctx, c, path("tf-states", name, "versions"), filter("quarantined", set(quarantined)), page)
+// Document is a state document to be sent, byte for byte.
+type Document struct {
+	Open func() (io.ReadCloser, error) // called again for each try
+	Size int64                         // in bytes
+	MD5  []byte                        // of all of it: the server refuses a document that was changed or cut on its way
 }
 
-// PullState writes the document of a version to w and checks it on the way: against its Content-MD5, and against
-// wantSHA256 (hex) where that is not empty. On any error w may have got a part; only nil says that all of it is there,
-// byte for byte.
-func (c *Client) PullState(ctx context.Context, name string, version int64, wantSHA256 string, w io.Writer) (int64, error) {
-	answer, err := c.send(ctx, request{
-		method: http.MethodGet, repeatable: true, header: http.Header{"Accept": {"*/*"}},
-		path: path("tf-states", name, "versions", strconv.FormatInt(version, 10), "content"),
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	light, full := md5.New(), sha256.New() //nolint:gosec // as above
-	n, err := io.Copy(io.MultiWriter(w, light, full), answer.Body)
-	if err != nil {
-		return n, c.explain(ctx, fmt.Errorf("read the state: %w", err))
-	}
-	if want := answer.Header.Get("Content-Md5"); want != "" && want != base64.StdEncoding.EncodeToString(light.Sum(nil)) {
-		return n, damaged(name)
-	}
-	if wantSHA256 != "" && wantSHA256 != hex.EncodeToString(full.Sum(nil)) {
-		return n, damaged(name)
-	}
-	return n, nil
+func (d Document) request(method, path string) request {
+	h := http.Header{"Content-Type": {"application/json"}, "Content-Md5": {base64.StdEncoding.EncodeToString(d.MD5)}}
+	return request{method: method, path: path, header: h, body: d.Open, size: d.Size, repeatable: true}
 }
 
-func damaged(name string) error {
-	return fault.New(fault.Internal, "state_damaged", "The document of state %s is not the one that is stored: it was damaged on its way.", name).
-		WithHint("Try again. If it stays, something between here and the server changes what passes through it.")
+// WriteState stores a document under the lock with that id. A repeat finds it stored.
+func (c *Client) WriteState(ctx context.Context, name, lockID string, d Document) error {
+	r := d.request(http.MethodPost, path("tf-states", name, "state"))
+	r.query = url.Values{"ID": {lockID}}
+	return c.call(ctx, r, nil)
+}
+
+// LockState takes a state's lock. A repeat with the same id finds it taken. A conflict is Locked or Conflict with the
+// code state_locked and names the holder.
+func (c *Client) LockState(ctx context.Context, name string, l api.LockDocument) error {
+	return c.call(ctx, request{method: "LOCK", path: path("tf-states", name, "lock"), document: l, repeatable: true}, nil)
+}
+
+// UnlockState releases the lock with that id, or ends the hold with it, by force where it is somebody else's. That it is
+// released already is no error; that another lock is held is a Conflict.
+func (c *Client) UnlockState(ctx context.Context, name, id string) error {
+	return c.call(ctx, request{method: "UNLOCK", path: path("tf-states", name, "lock"), document: api.LockDocument{ID: id}, repeatable: true}, nil)
+}
+
+// ForceUnlock releases whatever lock is held and ends a hold. The reason is for the audit log.
+func (c *Client) ForceUnlock(ctx context.Context, name, reason string) (api.State, error) {
+	var out api.State
+	err := c.call(ctx, request{method: http.MethodPost, path: path("tf-states", name, "force-unlock"), document: api.ForceUnlock{Reason: reason}}, &out)
+	return out, err
+}
+
+// DeleteState deletes a state, which can be restored for a time, or with purge for good, a deleted one too.
+func (c *Client) DeleteState(ctx context.Context, name string, purge bool) error {
+	return c.call(ctx, request{method: http.MethodDelete, path: path("tf-states", name), query: filter("purge", set(purge)), repeatable: !purge}, nil)
+}
+
+// RestoreState brings a deleted state back as it was.
+func (c *Client) RestoreState(ctx context.Context, name string) (api.State, error) {
+	var out api.State
+	err := c.call(ctx, request{method: http.MethodPost, path: path("tf-states", name, "restore"), repeatable: true}, &out)
+	return out, err
+}
+
+// holder turns the lock document that answers a conflict of locks into an error; false where body is none.
+func holder(answer *http.Response, body []byte) (*fault.Error, bool) {
+	var l api.LockDocument
+	if answer.StatusCode != http.StatusLocked && answer.StatusCode != http.StatusConflict || !isJSON(answer) || json.Unmarshal(body, &l) != nil || l.ID == "" {
+		return nil, false
+	}
+	f := fault.New(kind(answer.StatusCode), "state_locked", "The state is locked by another lock, %s: %s.", l.ID, l.Info).
+		WithHint("holdfast state show says who holds it, whether they still live, and how to release it.")
+	return f.WithDetail(api.Problem{Status: answer.StatusCode, Code: f.Code, Detail: f.Public, Hint: f.Hint}), true
 }
