@@ -30,7 +30,7 @@ func (e *Engine) ImportState(ctx context.Context, a access.Actor, name string, w
 		}
 		if s.Head != nil || s.Versions > 0 {
 			return fault.New(fault.Conflict, "state_exists", "There is a state %s already; an import changes none.", name).
-				WithHint("Choose another name, or delete the state first. To store a newer document in it, push it: tofu state push.")
+				WithHint("Choose another name, or delete the state first. To store a newer document in it, push it: holdfast state push.")
 		}
 		life, err := e.lockLife(ctx, tx, s)
 		if err != nil {

@@ -166,7 +166,7 @@ func showState(v engine.StateView) api.State {
 		i := state.Conflict(v.State)
 		s.Lock = &api.Lock{
 			ID: i.ID, Operation: i.Operation, Info: i.Info, Who: i.Who, Version: i.Version, Created: i.Created, Path: i.Path,
-			TakenAt: l.TakenAt.UTC(), Holder: showHolder(l.Holder, v.Life), Unlock: "tofu force-unlock " + shellWord(i.ID),
+			TakenAt: l.TakenAt.UTC(), Holder: showHolder(l.Holder, v.Life), Unlock: unlockCommand(v.Name, i.ID),
 		}
 	}
 	if h := v.Hold; h != nil {
@@ -189,17 +189,22 @@ func showHolder(h state.Holder, l engine.Life) api.Holder {
 	}
 }
 
+// unlockCommand is what releases a lock by force, from any folder. It names the lock, so that it never frees a newer one.
+func unlockCommand(name, lockID string) string {
+	between := " "
+	if strings.HasPrefix(lockID, "-") {
+		between = "=" // else it would be taken for a flag
+	}
+	return "holdfast state unlock " + name + " --id" + between + shellWord(lockID) + " --force"
+}
+
 // shellWord quotes what a shell would not take as one word: an id is any text that a client chose.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
 	}
-	if s != "" && s[0] != '-' && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
 	}
-	quoted := "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	if strings.HasPrefix(s, "-") {
-		return "-- " + quoted
-	}
-	return quoted
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

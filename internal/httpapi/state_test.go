@@ -266,7 +266,7 @@ func TestStateLists(t *testing.T) {
 	}
 	v := into[api.State](t, s.as(t, viewer, "GET", "/api/tf-states/net-b", nil), 200)
 	if v.Version != 1 || v.Serial == nil || *v.Serial != 3 || v.Lineage != "lin" || v.Size != int64(len(stateDoc(3, "lin"))) || v.UpdatedBy == nil ||
-		v.Lock == nil || v.Lock.Holder.Alive != "unknown" || v.Lock.Holder.Evidence == "" || v.Lock.Unlock != `tofu force-unlock 'it'\''s B'` {
+		v.Lock == nil || v.Lock.Holder.Alive != "unknown" || v.Lock.Holder.Evidence == "" || v.Lock.Unlock != `holdfast state unlock net-b --id 'it'\''s B' --force` {
 		t.Errorf("state %+v with lock %+v", v, v.Lock)
 	}
 	versions := into[api.List[api.StateVersion]](t, s.as(t, viewer, "GET", "/api/tf-states/net-b/versions", nil), 200)

@@ -271,7 +271,7 @@ func mayForce(s State, by Sender) error {
 func locked(s State) *fault.Error {
 	doc := Conflict(s)
 	return fault.New(fault.Locked, "state_locked", "%s is locked: %s.", s.Name, doc.Info).WithDetail(doc).
-		WithHint("Wait for it, or release it: tofu force-unlock %s", doc.ID)
+		WithHint("Wait for it. holdfast state show %s says whether the holder of %s still lives, and how to release it.", s.Name, doc.ID)
 }
 
 // Conflict is the lock document that is answered to whoever is in conflict with the state's lock, or with its hold
