@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"holdfast.dev/holdfast/internal/api"
+	"holdfast.dev/holdfast/internal/testkit/tofubin"
 )
 
 type serverKey struct{}
@@ -33,7 +34,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "json": jsonOnly, "agent": startAgent, "token": makeToken, "signedin": signedIn, "mode": mode,
+			"exits": exits, "json": jsonOnly, "agent": startAgent, "token": makeToken, "signedin": signedIn, "mode": mode, "tofu": realTofu,
 		},
 	})
 }
@@ -146,6 +147,13 @@ func signedIn(ts *testscript.TestScript, _ bool, _ []string) {
 	s, _ := serverOf(ts)
 	ts.Setenv("HOLDFAST_ADDR", s.url())
 	ts.Setenv("HOLDFAST_TOKEN", adminToken)
+}
+
+// realTofu makes a real tofu the one that the commands run, and $TOFU.
+func realTofu(ts *testscript.TestScript, _ bool, _ []string) {
+	path := tofubin.Path(ts.Value(testingKey{}).(testing.TB))
+	ts.Setenv("TOFU", path)
+	ts.Setenv("HOLDFAST_TOFU_BIN", path)
 }
 
 // mode compares a file's permissions: mode 0600 FILE

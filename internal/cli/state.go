@@ -3,10 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"strconv"
 	"time"
 
@@ -20,6 +17,17 @@ type stateCmd struct {
 	Show     stateShowCmd     `cmd:"" help:"Show a state: its size, lock and hold."`
 	Pull     statePullCmd     `cmd:"" help:"Print a state's document, byte for byte."`
 	Versions stateVersionsCmd `cmd:"" help:"List what was stored of a state."`
+
+	Push     statePushCmd     `cmd:"" help:"Store a document as a state's next version, an errored.tfstate for example."`
+	Import   stateImportCmd   `cmd:"" help:"Make states of documents from elsewhere, many at once."`
+	Export   stateExportCmd   `cmd:"" help:"Write states to files that can be pushed anywhere."`
+	Rollback stateRollbackCmd `cmd:"" help:"Make an older version current again."`
+	Accept   stateAcceptCmd   `cmd:"" help:"Make a version current that was refused and kept aside."`
+	Unlock   stateUnlockCmd   `cmd:"" help:"Take a lock from whoever holds it."`
+	Delete   stateDeleteCmd   `cmd:"" help:"Delete a state; it can be restored for a time."`
+	Restore  stateRestoreCmd  `cmd:"" help:"Bring a deleted state back."`
+
+	BackendConfig stateBackendCmd `cmd:"" help:"Print the backend block that keeps a configuration's state here."`
 }
 
 type stateListCmd struct {
@@ -36,6 +44,7 @@ func (stateListCmd) Help() string {
 	return `Examples:
   holdfast state list
   holdfast state list --locked
+  holdfast state list --deleted
   holdfast state list -q shop. --limit 20 --json`
 }
 
@@ -137,7 +146,7 @@ func showState(s *screen, now time.Time, st api.State) {
 	}
 	if h := st.Hold; h != nil {
 		s.print("\n%s\n", s.bold("Held"))
-		s.pairs("for run", h.Run, "since", moment(&h.Since), "id", h.ID)
+		s.pairs("for run", h.Run, "since", moment(&h.Since), "id", h.ID, "to end it", "holdfast state unlock "+st.Name+" --id "+h.ID+" --force")
 	}
 }
 
@@ -166,6 +175,7 @@ type stateVersionsCmd struct {
 func (stateVersionsCmd) Help() string {
 	return `Examples:
   holdfast state versions shop.main
+  holdfast state versions shop.main --quarantined
   holdfast state versions shop.main --limit 5 --json`
 }
 
@@ -276,21 +286,10 @@ func (cmd *statePullCmd) find(ctx context.Context, server *client.Client) (int64
 		WithHint("holdfast state versions %s shows which there are.", cmd.State)
 }
 
-func (cmd *statePullCmd) toFile(ctx context.Context, c *call, server *client.Client, version int64, sum string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(cmd.Out), ".holdfast-*") // made with mode 0600
+func (cmd *statePullCmd) toFile(ctx context.Context, c *call, server *client.Client, version int64, sum string) error {
+	n, err := storeFile(cmd.Out, true, func(w io.Writer) (int64, error) { return server.PullState(ctx, cmd.State, version, sum, w) })
 	if err != nil {
-		return fault.Wrap(err, fault.Invalid, codeUsage, "The file %s cannot be written: %v.", cmd.Out, err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // not there any more after the rename
-	n, err := server.PullState(ctx, cmd.State, version, sum, f)
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", cmd.Out, err)
-	}
-	if err := os.Rename(f.Name(), cmd.Out); err != nil {
-		return fmt.Errorf("write %s: %w", cmd.Out, err)
+		return err
 	}
 	c.msg.print("Version %d of %s is in %s (%s).\n", version, cmd.State, cmd.Out, bytesText(n))
 	return nil

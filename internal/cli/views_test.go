@@ -152,7 +152,7 @@ func TestRunViews(t *testing.T) {
 func TestListViews(t *testing.T) {
 	serial := uint64(12345678901234567890)
 	lock := &api.Lock{
-		ID: "2655019c", Operation: "OperationTypeApply", Who: "ada@laptop" + evil, TakenAt: *at(2 * time.Hour), Unlock: "tofu force-unlock 2655019c",
+		ID: "2655019c", Operation: "OperationTypeApply", Who: "ada@laptop" + evil, TakenAt: *at(2 * time.Hour), Unlock: "holdfast state unlock shop.main --id 2655019c --force",
 		Holder: api.Holder{Kind: "attempt", Name: "runner", Run: "run_1", Alive: "no", Evidence: "no heartbeat for 2 hours", LastSeen: at(2 * time.Hour)},
 	}
 	states := []api.State{
@@ -168,6 +168,31 @@ func TestListViews(t *testing.T) {
 			{Version: 2, Serial: &serial, Source: "write", Current: true, Size: 10, CreatedAt: *at(time.Minute), CreatedBy: api.Holder{Name: "runner", Run: "run_1"}, ToolVersion: "1.12.6"},
 			{Version: 1, Source: "recovery", Quarantined: true, Size: 10, CreatedAt: *at(time.Hour), CreatedBy: api.Holder{Name: evil}},
 		})
+	})
+	golden(t, "states-moved", func(s *screen) {
+		showMoved(s, movedReport{Failed: 1, States: []moved{
+			{State: "net", Place: "in/net.tfstate", Outcome: "imported", Serial: &serial, Size: 1536},
+			{State: "dns", Place: "dns", Outcome: "would_import", Size: 10},
+			{State: "old", Place: "in/old.tfstate", Outcome: "unchanged", Size: 10},
+			{State: evil, Place: evil, Outcome: "failed", Error: &failure{Detail: evil, Hint: evil}},
+		}})
+	})
+	golden(t, "states-moved-none", func(s *screen) { showMoved(s, movedReport{}) })
+	golden(t, "pushed", func(s *screen) {
+		for _, outcome := range []string{"stored", "unchanged", "would_store", "would_be_unchanged"} {
+			showPushed(s, pushed{State: evil, Outcome: outcome, Version: 3, Serial: &serial, Size: 10})
+		}
+	})
+	golden(t, "released", func(s *screen) {
+		showReleased(s, states[0], api.State{Name: "shop.main"})
+		showReleased(s, states[1], api.State{Name: evil})
+		showReleased(s, states[0], states[0])
+	})
+	golden(t, "rolled-back", func(s *screen) {
+		showCurrent(s, evil, api.StateVersion{Version: 4, Source: "rollback", Serial: &serial, Size: 10})
+	})
+	golden(t, "backend-config", func(s *screen) {
+		showBackend(s, "shop.main", "tofu", backendConfig{Address: "https://hf.example/api/tf-states/shop.main/state", LockMethod: "LOCK", UnlockMethod: "UNLOCK", Username: "token"})
 	})
 	last := listedRun()
 	golden(t, "stacks", func(s *screen) {
