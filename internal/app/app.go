@@ -87,10 +87,14 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 	a.base = baseURL(s.BaseURL, a.listener.Addr())
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	a.api = httpapi.New(httpapi.Config{Engine: a.engine, Log: c.Log, Now: c.Now, Version: c.Version, BaseURL: a.base, UI: c.UI,
-		TrustedProxies: s.TrustedProxies, Metrics: registry})
-	a.http = &http.Server{Handler: a.api, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn)}
+	a.api = httpapi.New(httpapi.Config{
+		Engine: a.engine, Log: c.Log, Now: c.Now, Version: c.Version, BaseURL: a.base, UI: c.UI,
+		TrustedProxies: s.TrustedProxies, Metrics: registry,
+	})
+	a.http = &http.Server{
+		Handler: a.api, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+	}
 	switch err := a.engine.OpenAuditKey(ctx); {
 	case fault.Is(err, fault.Unavailable):
 		c.Log.WarnContext(ctx, "the key service is away; what needs it is refused until it is back", "error", err.Error())
@@ -104,9 +108,11 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 }
 
 func limits(s config.Server) engine.Limits {
-	return engine.Limits{StateMaxBytes: s.StateMaxBytes, KeepVersions: int(s.KeepVersions), DeletedKeep: s.DeletedKeep, RunEndGrace: s.RunEndGrace,
+	return engine.Limits{
+		StateMaxBytes: s.StateMaxBytes, KeepVersions: int(s.KeepVersions), DeletedKeep: s.DeletedKeep, RunEndGrace: s.RunEndGrace,
 		HeartbeatTimeout: s.HeartbeatTimeout, StepTimeout: s.StepTimeout, PlanMaxAge: s.PlanMaxAge,
-		SourceMaxBytes: sourceMaxBytes, PlanMaxBytes: planMaxBytes}
+		SourceMaxBytes: sourceMaxBytes, PlanMaxBytes: planMaxBytes,
+	}
 }
 
 // baseURL is where browsers reach the server, from the setting or from where it listens. An address that means all

@@ -34,8 +34,10 @@ func openKeys(s config.Server, log *slog.Logger, now func() time.Time) (keys, er
 		b := s.SecretBackends[tag]
 		client, err := transit.New(transit.Options{
 			Tag: tag, Address: b.Addr.String(), Mount: b.Mount, Namespace: b.Namespace, CAFile: b.CAFile, Log: log, Now: now,
-			Auth: transit.Auth{Method: b.Auth, Mount: b.AuthMount, TokenFile: b.TokenFile, RoleIDFile: b.RoleIDFile,
-				SecretIDFile: b.SecretIDFile, Role: b.Role, JWTFile: b.JWTFile},
+			Auth: transit.Auth{
+				Method: b.Auth, Mount: b.AuthMount, TokenFile: b.TokenFile, RoleIDFile: b.RoleIDFile,
+				SecretIDFile: b.SecretIDFile, Role: b.Role, JWTFile: b.JWTFile,
+			},
 		})
 		if err != nil {
 			return k, config.Invalid("HOLDFAST_SECRET_BACKEND_%s_CA_FILE or _ADDR: %v.", tag, err)

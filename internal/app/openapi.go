@@ -18,6 +18,8 @@ func OpenAPI() (asJSON, asYAML []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return httpapi.New(httpapi.Config{Engine: engine.New(engine.Config{Limits: limits(settings)}), Log: slog.New(slog.DiscardHandler), Now: time.Now, BaseURL: &url.URL{Scheme: "http", Host: "127.0.0.1"},
-		Metrics: prometheus.NewRegistry()}).OpenAPI()
+	return httpapi.New(httpapi.Config{
+		Engine: engine.New(engine.Config{Limits: limits(settings)}), Log: slog.New(slog.DiscardHandler), Now: time.Now, BaseURL: &url.URL{Scheme: "http", Host: "127.0.0.1"},
+		Metrics: prometheus.NewRegistry(),
+	}).OpenAPI()
 }

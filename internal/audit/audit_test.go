@@ -17,8 +17,10 @@ func chain(t *testing.T) (*audit.Chain, []audit.Record) {
 	var records []audit.Record
 	var tail audit.Record
 	for i := range 5 {
-		tail = c.Link(tail, audit.Record{Org: "org_a", At: time.UnixMicro(int64(1000 + i)), ActorID: "usr_a", Action: "run.approve",
-			Object: "run_1", Data: json.RawMessage(`{"n":1}`)})
+		tail = c.Link(tail, audit.Record{
+			Org: "org_a", At: time.UnixMicro(int64(1000 + i)), ActorID: "usr_a", Action: "run.approve",
+			Object: "run_1", Data: json.RawMessage(`{"n":1}`),
+		})
 		records = append(records, tail)
 	}
 	return c, records

@@ -83,8 +83,10 @@ func TestSecretsComeFromFiles(t *testing.T) {
 }
 
 func TestUnknownSettingsAreWarnedOf(t *testing.T) {
-	_, warnings, err := config.LoadServer([]string{"HOLDFAST_LISTEN_ADR=x", "HOLDFAST_WHATEVER_ELSE_THERE_IS=1", "HOLDFAST_TOKEN=t",
-		"HOLDFAST_TEST_DATABASE_URL=x", "OTHER=1"})
+	_, warnings, err := config.LoadServer([]string{
+		"HOLDFAST_LISTEN_ADR=x", "HOLDFAST_WHATEVER_ELSE_THERE_IS=1", "HOLDFAST_TOKEN=t",
+		"HOLDFAST_TEST_DATABASE_URL=x", "OTHER=1",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -198,8 +198,10 @@ func (e *Engine) take(ctx context.Context, tx Tx, actor access.Actor, j *job) (s
 	if err := e.forgetEarlier(ctx, tx, j); err != nil {
 		return "", err
 	}
-	err = e.tell(ctx, tx, &j.run, happened{level: info, kind: "task.accepted", phase: string(j.task.Kind), component: j.task.Component,
-		text: fmt.Sprintf("%s: %s by agent %s", j.task.Component, gerund(j.task.Kind), j.attempt.AgentName)})
+	err = e.tell(ctx, tx, &j.run, happened{
+		level: info, kind: "task.accepted", phase: string(j.task.Kind), component: j.task.Component,
+		text: fmt.Sprintf("%s: %s by agent %s", j.task.Component, gerund(j.task.Kind), j.attempt.AgentName),
+	})
 	if err != nil {
 		return "", err
 	}
@@ -248,14 +250,18 @@ func (e *Engine) arm(ctx context.Context, tx Tx, j job, token redact.Secret) (Wo
 		return Work{}, fmt.Errorf("end the earlier token of attempt %s: %w", j.attempt.ID, err)
 	}
 	readOnly := j.run.Kind == run.Preview
-	err := tx.CreateToken(ctx, access.Token{ID: id.New(id.Token, now), Org: j.run.Org, Name: "attempt " + strconv.Itoa(j.attempt.Number) + " of " + j.task.ID,
+	err := tx.CreateToken(ctx, access.Token{
+		ID: id.New(id.Token, now), Org: j.run.Org, Name: "attempt " + strconv.Itoa(j.attempt.Number) + " of " + j.task.ID,
 		Hash: access.Hash(token).Hex(), AttemptID: j.attempt.ID, State: c.StateID, ReadOnly: readOnly, CreatedAt: now,
-		ExpiresAt: now.Add(min(e.limits.StepTimeout+tokenMargin, tokenMaximum))})
+		ExpiresAt: now.Add(min(e.limits.StepTimeout+tokenMargin, tokenMaximum)),
+	})
 	if err != nil {
 		return Work{}, fmt.Errorf("make the token of attempt %s: %w", j.attempt.ID, err)
 	}
-	return Work{Run: j.run, Task: j.task, Attempt: j.attempt, Component: *c, State: c.StateName, Token: token, ReadOnly: readOnly,
-		Timeout: e.limits.StepTimeout}, nil
+	return Work{
+		Run: j.run, Task: j.task, Attempt: j.attempt, Component: *c, State: c.StateName, Token: token, ReadOnly: readOnly,
+		Timeout: e.limits.StepTimeout,
+	}, nil
 }
 
 // TaskSource opens the packed source of the agent's attempt.

@@ -180,8 +180,10 @@ func prefixed(component, what, why string) string {
 
 // discard ends a run whose plan does not fit what is there any more.
 func (e *Engine) discard(ctx context.Context, tx Tx, r *run.Run, why string) error {
-	err := e.tell(ctx, tx, r, happened{level: warning, kind: "run.stale", phase: phaseApproval,
-		text: "the plan does not fit any more: " + why + "; nothing was applied"})
+	err := e.tell(ctx, tx, r, happened{
+		level: warning, kind: "run.stale", phase: phaseApproval,
+		text: "the plan does not fit any more: " + why + "; nothing was applied",
+	})
 	if err != nil {
 		return err
 	}

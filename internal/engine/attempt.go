@@ -227,8 +227,10 @@ func (e *Engine) report(ctx context.Context, tx Tx, actor access.Actor, j *job, 
 	if err != nil {
 		return err
 	}
-	return e.record(ctx, tx, actor, "task.report", j.task.ID, map[string]any{"run": j.run.ID, "attempt": j.attempt.ID, "outcome": in.Outcome,
-		"class": in.Class, "partial_apply": in.PartialApply, "late": late})
+	return e.record(ctx, tx, actor, "task.report", j.task.ID, map[string]any{
+		"run": j.run.ID, "attempt": j.attempt.ID, "outcome": in.Outcome,
+		"class": in.Class, "partial_apply": in.PartialApply, "late": late,
+	})
 }
 
 // endAttempt stores the report and ends what the attempt was given: its token and its lock.
@@ -264,8 +266,10 @@ func (e *Engine) endTask(ctx context.Context, tx Tx, j *job, in Report) error {
 	// Nobody asked for it: the agent was stopped.
 	again, err := e.retry(ctx, tx, &j.run, &j.task)
 	if err == nil && again {
-		err = e.tell(ctx, tx, &j.run, happened{level: warning, kind: "task.requeued", phase: phasePlan, component: j.task.Component,
-			text: j.task.Component + ": its agent was stopped; waiting for another one"})
+		err = e.tell(ctx, tx, &j.run, happened{
+			level: warning, kind: "task.requeued", phase: phasePlan, component: j.task.Component,
+			text: j.task.Component + ": its agent was stopped; waiting for another one",
+		})
 	}
 	return err
 }
@@ -336,8 +340,10 @@ func (e *Engine) correct(ctx context.Context, tx Tx, j *job, in Report) error {
 }
 
 func reportEvent(j *job, in Report, late bool) happened {
-	h := happened{level: info, kind: "task." + in.Outcome, phase: string(j.task.Kind), component: j.task.Component,
-		text: fmt.Sprintf("%s: %s %s", j.task.Component, j.task.Kind, in.Outcome)}
+	h := happened{
+		level: info, kind: "task." + in.Outcome, phase: string(j.task.Kind), component: j.task.Component,
+		text: fmt.Sprintf("%s: %s %s", j.task.Component, j.task.Kind, in.Outcome),
+	}
 	if in.Outcome != "succeeded" {
 		h.level = failure
 		if in.Outcome == "cancelled" {

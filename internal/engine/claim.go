@@ -180,8 +180,10 @@ func (e *Engine) offer(ctx context.Context, tx Tx, actor access.Actor) (o Offer,
 		return o, "", err
 	}
 	now := e.now()
-	a := run.Attempt{ID: id.New(id.Attempt, now), Org: t.Org, Task: t.ID, Run: t.Run, Component: t.Component, TaskKind: t.Kind,
-		Number: t.Attempts, Agent: actor.ID, AgentName: actor.Name, Status: run.AttemptOffered, OfferedAt: now}
+	a := run.Attempt{
+		ID: id.New(id.Attempt, now), Org: t.Org, Task: t.ID, Run: t.Run, Component: t.Component, TaskKind: t.Kind,
+		Number: t.Attempts, Agent: actor.ID, AgentName: actor.Name, Status: run.AttemptOffered, OfferedAt: now,
+	}
 	if err := tx.CreateAttempt(ctx, a); err != nil {
 		return o, "", err
 	}

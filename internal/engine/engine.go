@@ -100,8 +100,10 @@ func (e *Engine) record(ctx context.Context, tx Tx, a access.Actor, action, obje
 	if err != nil {
 		return fmt.Errorf("read the end of the audit chain: %w", err)
 	}
-	r := chain.Link(tail, audit.Record{Org: a.Org, At: e.now(), ActorKind: string(a.Kind), ActorID: a.ID, ActorName: a.Name,
-		Token: a.Token, Action: action, Object: object, Data: raw, RequestID: a.RequestID})
+	r := chain.Link(tail, audit.Record{
+		Org: a.Org, At: e.now(), ActorKind: string(a.Kind), ActorID: a.ID, ActorName: a.Name,
+		Token: a.Token, Action: action, Object: object, Data: raw, RequestID: a.RequestID,
+	})
 	if err := tx.AppendAudit(ctx, r); err != nil {
 		return fmt.Errorf("append to the audit chain: %w", err)
 	}

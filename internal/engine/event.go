@@ -43,8 +43,10 @@ func (e *Engine) tell(ctx context.Context, tx Tx, r *run.Run, h happened) error 
 	if prefix := "[phase:" + h.phase + "] "; !strings.HasPrefix(text, prefix) {
 		text = prefix + text
 	}
-	_, err := tx.AppendEvent(ctx, run.Event{Run: r.ID, At: e.now(), Level: h.level, Type: h.kind, Phase: h.phase,
-		Component: h.component, Text: text, By: h.by})
+	_, err := tx.AppendEvent(ctx, run.Event{
+		Run: r.ID, At: e.now(), Level: h.level, Type: h.kind, Phase: h.phase,
+		Component: h.component, Text: text, By: h.by,
+	})
 	if err != nil {
 		return fmt.Errorf("append the event %s of run %s: %w", h.kind, r.ID, err)
 	}

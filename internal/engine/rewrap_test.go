@@ -59,8 +59,10 @@ func service(t *testing.T, s *baotest.Server) keyring.Wrapper {
 	if err := os.WriteFile(token, []byte(baotest.Token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := transit.New(transit.Options{Tag: "MAIN", Address: s.URL, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Auth: transit.Auth{Method: transit.AuthToken, TokenFile: token}})
+	c, err := transit.New(transit.Options{
+		Tag: "MAIN", Address: s.URL, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Auth: transit.Auth{Method: transit.AuthToken, TokenFile: token},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,8 +426,10 @@ func TestAuditKeyOpensOnceTheServiceIsBack(t *testing.T) {
 		base.with(t, keys).save(t, ann, "net", "l1", doc(1, "a", "x"))
 		late := ring(t, keyring.RingConfig{Primary: "MAIN", Services: map[string]keyring.Wrapper{"MAIN": service(t, bao)}})
 		s := &states{store: base.store, org: base.org, log: &safeBuffer{}}
-		s.Engine = engine.New(engine.Config{Store: base.store, Keys: late, Now: s.now, Log: slog.New(slog.DiscardHandler),
-			Limits: engine.Limits{StateMaxBytes: stateLimit, KeepVersions: keepVersions, HeartbeatTimeout: time.Minute}})
+		s.Engine = engine.New(engine.Config{
+			Store: base.store, Keys: late, Now: s.now, Log: slog.New(slog.DiscardHandler),
+			Limits: engine.Limits{StateMaxBytes: stateLimit, KeepVersions: keepVersions, HeartbeatTimeout: time.Minute},
+		})
 		bao.Do(func(b *baotest.Server) { b.Sealed = true })
 		if err := s.OpenAuditKey(t.Context()); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("OpenAuditKey = %v, want unavailable", err)

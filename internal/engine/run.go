@@ -118,16 +118,20 @@ func (e *Engine) startRun(ctx context.Context, tx Tx, actor access.Actor, in Sta
 	if err := tx.CreateRun(ctx, r); err != nil {
 		return r, err
 	}
-	err = e.tell(ctx, tx, &r, happened{level: info, kind: "run.started", phase: phaseQueue, by: actor.Name,
-		text: fmt.Sprintf("%s started a %s run", actor.Name, r.Kind)})
+	err = e.tell(ctx, tx, &r, happened{
+		level: info, kind: "run.started", phase: phaseQueue, by: actor.Name,
+		text: fmt.Sprintf("%s started a %s run", actor.Name, r.Kind),
+	})
 	if err != nil {
 		return r, err
 	}
 	if err := e.advance(ctx, tx, &r); err != nil {
 		return r, err
 	}
-	return r, e.record(ctx, tx, actor, "run.start", r.ID, map[string]any{"stack": stack.Name, "kind": r.Kind, "approval": r.Approval.Policy,
-		"source_sha256": r.Components[0].Source.SHA256})
+	return r, e.record(ctx, tx, actor, "run.start", r.ID, map[string]any{
+		"stack": stack.Name, "kind": r.Kind, "approval": r.Approval.Policy,
+		"source_sha256": r.Components[0].Source.SHA256,
+	})
 }
 
 // frozen is the run with all it is started with, before it is stored.
@@ -144,9 +148,11 @@ func (e *Engine) frozen(ctx context.Context, tx Tx, actor access.Actor, stack ru
 		return run.Run{}, err
 	}
 	now := e.now()
-	r := run.Run{ID: id.New(id.Run, now), Org: actor.Org, Stack: stack.ID, Key: in.Key, StackName: stack.Name, Account: account.ID,
+	r := run.Run{
+		ID: id.New(id.Run, now), Org: actor.Org, Stack: stack.ID, Key: in.Key, StackName: stack.Name, Account: account.ID,
 		Kind: in.Kind, Status: run.Queued, Approval: run.Approval{Policy: policy}, Production: stack.Production,
-		Hold: stack.Hold && in.Kind != run.Preview, CreatedBy: personOf(actor), CreatedAt: now}
+		Hold: stack.Hold && in.Kind != run.Preview, CreatedBy: personOf(actor), CreatedAt: now,
+	}
 	for _, c := range in.Components {
 		o, err := source(ctx, tx, actor.Org, c.Source)
 		if err != nil {
@@ -156,8 +162,10 @@ func (e *Engine) frozen(ctx context.Context, tx Tx, actor access.Actor, stack ru
 		if err != nil {
 			return r, err
 		}
-		r.Components = append(r.Components, run.Component{Run: r.ID, Name: c.Name, StateName: s.Name, StateID: s.ID, Inputs: c.Inputs,
-			Status: run.ComponentPending, Source: run.Source{Object: o.ID, SHA256: o.SHA256, Size: o.Size}})
+		r.Components = append(r.Components, run.Component{
+			Run: r.ID, Name: c.Name, StateName: s.Name, StateID: s.ID, Inputs: c.Inputs,
+			Status: run.ComponentPending, Source: run.Source{Object: o.ID, SHA256: o.SHA256, Size: o.Size},
+		})
 	}
 	return r, nil
 }

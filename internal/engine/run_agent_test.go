@@ -77,8 +77,10 @@ func oneChange() plan.View {
 func noChange() plan.View { return plan.View{Format: plan.Format, ToolVersion: "1.12.6"} }
 
 func oneReplace() plan.View {
-	return plan.View{Format: plan.Format, ToolVersion: "1.12.6", Counts: plan.Counts{Replace: 1},
-		Changes: []plan.Change{{Address: "aws_lb_target_group.route[0]", Class: plan.Replace, Actions: []string{"delete", "create"}}}}
+	return plan.View{
+		Format: plan.Format, ToolVersion: "1.12.6", Counts: plan.Counts{Replace: 1},
+		Changes: []plan.Change{{Address: "aws_lb_target_group.route[0]", Class: plan.Replace, Actions: []string{"delete", "create"}}},
+	}
 }
 
 func (k *worker) ctx() context.Context { return k.w.t.Context() }
@@ -121,8 +123,10 @@ func (k *worker) deliverPlan() error {
 func (k *worker) made() engine.PlanMade {
 	view, err := json.Marshal(k.view)
 	k.w.ok(err)
-	return engine.PlanMade{Digest: "sha256:" + sum(k.plan), Tool: "tofu", Version: "1.12.6", LockFile: sum("lock file"), ConfigHash: sum("config"),
-		BaseSHA256: k.base(), View: view}
+	return engine.PlanMade{
+		Digest: "sha256:" + sum(k.plan), Tool: "tofu", Version: "1.12.6", LockFile: sum("lock file"), ConfigHash: sum("config"),
+		BaseSHA256: k.base(), View: view,
+	}
 }
 
 func (k *worker) report(in engine.Report) (status run.AttemptStatus, err error) {

@@ -221,8 +221,10 @@ func (w *runWorld) checkWhole(first, second string) {
 	for _, e := range events {
 		kinds = append(kinds, e.Type)
 	}
-	want := []string{"run.started", "run.planning", "task.accepted", "task.succeeded", "run.planned", "run.awaiting_approval", "run.approved",
-		"run.applying", "task.accepted", "task.succeeded", "run.succeeded"}
+	want := []string{
+		"run.started", "run.planning", "task.accepted", "task.succeeded", "run.planned", "run.awaiting_approval", "run.approved",
+		"run.applying", "task.accepted", "task.succeeded", "run.succeeded",
+	}
 	if !slices.Equal(kinds, want) {
 		w.t.Errorf("events\n got %q\nwant %q", kinds, want)
 	}

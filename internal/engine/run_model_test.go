@@ -49,8 +49,10 @@ func TestRunsRandomly(t *testing.T) {
 			}
 			account := fmt.Sprintf("%012d", n)
 			w.addAccount(w.alice, account)
-			m := &model{t: rt, w: w, ended: map[string]run.Run{},
-				agents: []access.Actor{w.addAgent(w.alice, "a"+account, account), w.addAgent(w.alice, "b"+account, account)}}
+			m := &model{
+				t: rt, w: w, ended: map[string]run.Run{},
+				agents: []access.Actor{w.addAgent(w.alice, "a"+account, account), w.addAgent(w.alice, "b"+account, account)},
+			}
 			for i, p := range []engine.PutStack{{Approval: run.Always, Hold: true}, {Production: true}, {}} {
 				p.Name, p.Account = fmt.Sprintf("s%d-%s", i, account), account
 				w.putStack(p)
@@ -92,14 +94,14 @@ func (m *model) may(err error) bool {
 
 func pick[T any](t *rapid.T, from []T, what string) T {
 	if len(from) == 0 {
-		t.Skip("no " + what)
+		t.Skip()
 	}
 	return rapid.SampledFrom(from).Draw(t, what)
 }
 
 func (m *model) start(t *rapid.T) {
 	if len(m.runs) >= 8 {
-		t.Skip("enough runs")
+		t.Skip()
 	}
 	in := m.w.startRun(pick(t, m.stacks, "stack"))
 	in.Kind = rapid.SampledFrom([]run.Kind{run.Deploy, run.Deploy, run.Destroy, run.Preview}).Draw(t, "kind")
@@ -196,8 +198,10 @@ func (m *model) deliver(k *worker) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.may(m.w.engine.TakePlan(m.w.t.Context(), k.agent, k.work.Task.ID, k.work.Attempt.ID, engine.PlanMade{Digest: "sha256:" + sum(k.plan),
-		Tool: "tofu", Version: "1.12.6", BaseSHA256: base, View: view}))
+	m.may(m.w.engine.TakePlan(m.w.t.Context(), k.agent, k.work.Task.ID, k.work.Attempt.ID, engine.PlanMade{
+		Digest: "sha256:" + sum(k.plan),
+		Tool:   "tofu", Version: "1.12.6", BaseSHA256: base, View: view,
+	}))
 }
 
 // base is the hash of the state as it is now, whoever reads it.
@@ -231,8 +235,10 @@ func (m *model) saveOf(k *worker) {
 
 func (m *model) report(t *rapid.T) {
 	k := pick(t, m.workers, "worker")
-	in := engine.Report{Outcome: rapid.SampledFrom([]string{"succeeded", "succeeded", "failed", "cancelled"}).Draw(t, "outcome"),
-		PartialApply: rapid.Bool().Draw(t, "partial")}
+	in := engine.Report{
+		Outcome:      rapid.SampledFrom([]string{"succeeded", "succeeded", "failed", "cancelled"}).Draw(t, "outcome"),
+		PartialApply: rapid.Bool().Draw(t, "partial"),
+	}
 	_, err := m.w.engine.Report(m.w.t.Context(), k.agent, k.work.Task.ID, k.work.Attempt.ID, in)
 	m.may(err)
 }

@@ -157,7 +157,8 @@ func worldOn(t testing.TB, db engine.Store) *runWorld {
 	w := &runWorld{t: t, store: db, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}}
 	w.config = engine.Config{Store: db, Keys: keys, Chain: chain, Now: w.clock.Now, Log: slog.New(slog.DiscardHandler), Limits: engine.Limits{
 		StateMaxBytes: 32 << 20, KeepVersions: 50, DeletedKeep: 7 * 24 * time.Hour, RunEndGrace: 10 * time.Minute, HeartbeatTimeout: 2 * time.Minute,
-		StepTimeout: 45 * time.Minute, SourceMaxBytes: 1 << 20, PlanMaxBytes: 8 << 20}}
+		StepTimeout: 45 * time.Minute, SourceMaxBytes: 1 << 20, PlanMaxBytes: 8 << 20,
+	}}
 	w.restart()
 	admin := redact.NewSecret("the-first-administrator-of-the-tests")
 	if _, err := w.engine.Bootstrap(t.Context(), admin); err != nil {

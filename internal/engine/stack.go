@@ -50,8 +50,10 @@ func (e *Engine) PutStack(ctx context.Context, actor access.Actor, in PutStack) 
 			return err
 		}
 		now := e.now()
-		want := run.Stack{ID: id.New(id.Stack, now), Org: actor.Org, Name: in.Name, Account: account.ID, Production: in.Production,
-			Approval: policy, Hold: in.Hold, CreatedAt: now, UpdatedAt: now}
+		want := run.Stack{
+			ID: id.New(id.Stack, now), Org: actor.Org, Name: in.Name, Account: account.ID, Production: in.Production,
+			Approval: policy, Hold: in.Hold, CreatedAt: now, UpdatedAt: now,
+		}
 		if old.ID != "" && old.Account == want.Account && old.Production == want.Production && old.Approval == want.Approval && old.Hold == want.Hold {
 			view, err = e.viewStack(ctx, tx, old)
 			return err
@@ -63,8 +65,10 @@ func (e *Engine) PutStack(ctx context.Context, actor access.Actor, in PutStack) 
 		if view, err = e.viewStack(ctx, tx, stored); err != nil {
 			return err
 		}
-		return e.record(ctx, tx, actor, "stack.put", in.Name, map[string]any{"account": account.Name, "production": in.Production,
-			"approval": policy, "hold": in.Hold, "created": old.ID == ""})
+		return e.record(ctx, tx, actor, "stack.put", in.Name, map[string]any{
+			"account": account.Name, "production": in.Production,
+			"approval": policy, "hold": in.Hold, "created": old.ID == "",
+		})
 	})
 	return view, err
 }

@@ -12,8 +12,10 @@ import (
 // createTask makes a task that the account's agents can claim, and wakes them.
 func (e *Engine) createTask(ctx context.Context, tx Tx, r *run.Run, component string, kind run.TaskKind) error {
 	now := e.now()
-	err := tx.CreateTask(ctx, run.Task{ID: id.New(id.Task, now), Org: r.Org, Run: r.ID, Component: component, Account: r.Account,
-		Kind: kind, Status: run.TaskReady, CreatedAt: now})
+	err := tx.CreateTask(ctx, run.Task{
+		ID: id.New(id.Task, now), Org: r.Org, Run: r.ID, Component: component, Account: r.Account,
+		Kind: kind, Status: run.TaskReady, CreatedAt: now,
+	})
 	if err != nil {
 		return fmt.Errorf("create the %s task of %s: %w", kind, component, err)
 	}

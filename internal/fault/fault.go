@@ -82,8 +82,10 @@ func From(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return &Error{Kind: Internal, Code: "internal", Public: "Something failed inside Holdfast.",
-		Hint: "The server's log has the cause under this request id.", Err: err}
+	return &Error{
+		Kind: Internal, Code: "internal", Public: "Something failed inside Holdfast.",
+		Hint: "The server's log has the cause under this request id.", Err: err,
+	}
 }
 
 // Is reports whether err carries kind.

@@ -25,14 +25,18 @@ func (a *API) mountAccount() {
 			rows, next, err := a.engine.Accounts(ctx, actor, in.page())
 			return listOf(rows, next, err, showAccount)
 		})
-	route(a, huma.Operation{OperationID: "add-account", Method: http.MethodPost, Path: "/api/accounts", Tags: []string{"accounts"}, DefaultStatus: http.StatusCreated,
-		Summary: "Add an account"},
+	route(a, huma.Operation{
+		OperationID: "add-account", Method: http.MethodPost, Path: "/api/accounts", Tags: []string{"accounts"}, DefaultStatus: http.StatusCreated,
+		Summary: "Add an account",
+	},
 		access.AccountWrite, func(ctx context.Context, actor access.Actor, in *addAccountInput) (*one[api.Account], error) {
 			acc, err := a.engine.AddAccount(ctx, actor, in.Body.Name)
 			return oneOf(showAccount(acc), err)
 		})
-	route(a, huma.Operation{OperationID: "set-account", Method: http.MethodPatch, Path: "/api/accounts/{name}", Tags: []string{"accounts"},
-		Summary: "Enable or disable an account"},
+	route(a, huma.Operation{
+		OperationID: "set-account", Method: http.MethodPatch, Path: "/api/accounts/{name}", Tags: []string{"accounts"},
+		Summary: "Enable or disable an account",
+	},
 		access.AccountWrite, func(ctx context.Context, actor access.Actor, in *setAccountInput) (*one[api.Account], error) {
 			acc, err := a.engine.EnableAccount(ctx, actor, in.Name, in.Body.Enabled)
 			return oneOf(showAccount(acc), err)

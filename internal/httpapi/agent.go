@@ -26,14 +26,18 @@ func (a *API) mountAgent() {
 			rows, next, err := a.engine.Agents(ctx, actor, in.Account, in.page())
 			return listOf(rows, next, err, showAgent)
 		})
-	route(a, huma.Operation{OperationID: "issue-agent", Method: http.MethodPost, Path: "/api/provisioning/agents", Tags: []string{"agents"}, DefaultStatus: http.StatusCreated,
-		Summary: "Issue an agent's token", Description: "The account has to be managed and enabled. The token is shown once."},
+	route(a, huma.Operation{
+		OperationID: "issue-agent", Method: http.MethodPost, Path: "/api/provisioning/agents", Tags: []string{"agents"}, DefaultStatus: http.StatusCreated,
+		Summary: "Issue an agent's token", Description: "The account has to be managed and enabled. The token is shown once.",
+	},
 		access.AgentWrite, func(ctx context.Context, actor access.Actor, in *issueAgentInput) (*one[api.IssuedAgent], error) {
 			g, token, err := a.engine.IssueAgent(ctx, actor, in.Body.Name, in.Body.AccountID)
 			return oneOf(api.IssuedAgent{Agent: showAgent(g), Token: token.Reveal()}, err)
 		})
-	route(a, huma.Operation{OperationID: "revoke-agent", Method: http.MethodDelete, Path: "/api/provisioning/agents/{id}", Tags: []string{"agents"},
-		Summary: "Revoke an agent; its tokens stop at once"},
+	route(a, huma.Operation{
+		OperationID: "revoke-agent", Method: http.MethodDelete, Path: "/api/provisioning/agents/{id}", Tags: []string{"agents"},
+		Summary: "Revoke an agent; its tokens stop at once",
+	},
 		access.AgentWrite, func(ctx context.Context, actor access.Actor, in *ByID) (*struct{}, error) {
 			return nil, a.engine.RevokeAgent(ctx, actor, in.ID)
 		})
@@ -44,6 +48,8 @@ func showAgent(g engine.ListedAgent) api.Agent {
 	if capabilities == nil {
 		capabilities = []string{}
 	}
-	return api.Agent{ID: g.ID, Name: g.Name, Account: g.AccountName, Status: g.Status, Version: g.Version, Capabilities: capabilities,
-		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: api.Time(g.LastSeenAt), RevokedAt: api.Time(g.RevokedAt)}
+	return api.Agent{
+		ID: g.ID, Name: g.Name, Account: g.AccountName, Status: g.Status, Version: g.Version, Capabilities: capabilities,
+		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: api.Time(g.LastSeenAt), RevokedAt: api.Time(g.RevokedAt),
+	}
 }

@@ -110,8 +110,10 @@ func (a *API) mountDeliveries() {
 	plan.MaxBodyBytes = planBody
 	route(a, plan, access.AgentWork, func(ctx context.Context, actor access.Actor, in *planInput) (*struct{}, error) {
 		b := in.Body
-		return nil, a.engine.TakePlan(ctx, actor, in.ID, b.Attempt, engine.PlanMade{Digest: b.Digest, Tool: b.Tool, Version: b.Version, LockFile: b.LockFile,
-			ConfigHash: b.ConfigHash, BaseSHA256: b.BaseSHA256, View: b.View})
+		return nil, a.engine.TakePlan(ctx, actor, in.ID, b.Attempt, engine.PlanMade{
+			Digest: b.Digest, Tool: b.Tool, Version: b.Version, LockFile: b.LockFile,
+			ConfigHash: b.ConfigHash, BaseSHA256: b.BaseSHA256, View: b.View,
+		})
 	})
 	report := agentOp("agent-report", http.MethodPost, "tasks/{id}/report", "Say how the attempt ended")
 	report.MaxBodyBytes = reportBody
@@ -150,16 +152,19 @@ func showRegistered(r engine.Registered) api.Registered {
 	return api.Registered{Agent: r.Agent.ID, Name: r.Agent.Name, Account: r.Account.Name, VersionStatus: r.VersionStatus, Policy: api.AgentPolicy{
 		ClaimWaitSeconds: int(engine.MaxClaimWait / time.Second), HeartbeatSeconds: int(engine.HeartbeatInterval / time.Second),
 		LogLineBytes: engine.LogLineBytes, LogTotalBytes: engine.LogTotalBytes, LogChunkBytes: engine.LogChunkBytes,
-		StateMaxBytes: r.Limits.StateMaxBytes, SourceMaxBytes: r.Limits.SourceMaxBytes, PlanMaxBytes: r.Limits.PlanMaxBytes}}
+		StateMaxBytes: r.Limits.StateMaxBytes, SourceMaxBytes: r.Limits.SourceMaxBytes, PlanMaxBytes: r.Limits.PlanMaxBytes,
+	}}
 }
 
 func showWork(w engine.Work) api.Work {
 	path := "/api/tf-states/" + w.State // a state's name needs no escaping
-	out := api.Work{Task: w.Task.ID, Attempt: w.Attempt.ID, Number: w.Attempt.Number, Run: w.Run.ID, Stack: w.Run.StackName, Component: w.Component.Name,
+	out := api.Work{
+		Task: w.Task.ID, Attempt: w.Attempt.ID, Number: w.Attempt.Number, Run: w.Run.ID, Stack: w.Run.StackName, Component: w.Component.Name,
 		Kind: string(w.Task.Kind), RunKind: string(w.Run.Kind),
 		State:  api.WorkState{Name: w.State, Address: path + "/state", Lock: path + "/lock", Token: w.Token.Reveal(), ReadOnly: w.ReadOnly},
 		Source: api.WorkSource{SHA256: w.Component.Source.SHA256, Size: w.Component.Source.Size},
-		Inputs: w.Component.Inputs, Sensitive: []string{}, Timeout: int(w.Timeout / time.Second)}
+		Inputs: w.Component.Inputs, Sensitive: []string{}, Timeout: int(w.Timeout / time.Second),
+	}
 	if p := w.Component.Plan; w.Task.Kind == run.TaskApply && p != nil {
 		out.Plan = &api.WorkPlan{Digest: p.Digest, Tool: p.Tool, Version: p.Version, LockFile: p.LockFile, ConfigHash: p.ConfigHash, View: p.View}
 	}
@@ -180,8 +185,10 @@ func (a *API) mountTaskFiles() {
 		o, body, err := a.engine.TaskPlanFile(r.Context(), actor, r.PathValue("id"), r.URL.Query().Get("attempt"))
 		return send(w, o, body, err)
 	})
-	put := huma.Operation{OperationID: "agent-put-plan-file", Tags: []string{"agent protocol"}, Summary: "Store the plan file, before the plan", Parameters: []*huma.Param{attempt},
-		RequestBody: binary("application/octet-stream"), Responses: map[string]*huma.Response{"204": {Description: "Stored"}}}
+	put := huma.Operation{
+		OperationID: "agent-put-plan-file", Tags: []string{"agent protocol"}, Summary: "Store the plan file, before the plan", Parameters: []*huma.Param{attempt},
+		RequestBody: binary("application/octet-stream"), Responses: map[string]*huma.Response{"204": {Description: "Stored"}},
+	}
 	a.handle(http.MethodPut, "/api/agent/v1/tasks/{id}/plan-file", access.AgentWork, put, func(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
 		if _, err := a.engine.PutPlanFile(r.Context(), actor, r.PathValue("id"), r.URL.Query().Get("attempt"), r.Body); err != nil {
 			return err

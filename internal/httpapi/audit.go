@@ -32,14 +32,18 @@ func (a *API) mountAudit() {
 			rows, next, err := a.engine.Audit(ctx, actor, f, in.page())
 			return listOf(rows, next, err, showRecord)
 		})
-	route(a, huma.Operation{OperationID: "verify-audit", Method: http.MethodGet, Path: "/api/audit/verify", Tags: []string{"audit"},
-		Summary: "Go through the whole audit chain and check it"},
+	route(a, huma.Operation{
+		OperationID: "verify-audit", Method: http.MethodGet, Path: "/api/audit/verify", Tags: []string{"audit"},
+		Summary: "Go through the whole audit chain and check it",
+	},
 		access.AuditRead, func(ctx context.Context, actor access.Actor, in *verifyInput) (*one[api.AuditVerified], error) {
 			v, err := a.engine.VerifyAudit(ctx, actor, in.Anchor)
 			return oneOf(api.AuditVerified{Intact: v.BrokenAt == 0, Records: v.Records, BrokenAt: v.BrokenAt, Reason: v.Reason, Anchor: v.Anchor}, err)
 		})
-	doc := huma.Operation{OperationID: "export-audit", Tags: []string{"audit"}, Summary: "All audit records, oldest first, one JSON document a line",
-		Responses: map[string]*huma.Response{"200": {Description: "Records", Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: schema[api.AuditRecord](a)}}}}}
+	doc := huma.Operation{
+		OperationID: "export-audit", Tags: []string{"audit"}, Summary: "All audit records, oldest first, one JSON document a line",
+		Responses: map[string]*huma.Response{"200": {Description: "Records", Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: schema[api.AuditRecord](a)}}}},
+	}
 	a.handle(http.MethodGet, "/api/audit/export", access.AuditRead, doc, a.exportAudit)
 }
 
@@ -56,6 +60,8 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request, actor access.A
 }
 
 func showRecord(r audit.Record) api.AuditRecord {
-	return api.AuditRecord{Seq: r.Seq, At: r.At.UTC(), ActorKind: r.ActorKind, ActorID: r.ActorID, ActorName: r.ActorName, Action: r.Action,
-		Object: r.Object, Data: r.Data, RequestID: r.RequestID, Hash: r.Hash}
+	return api.AuditRecord{
+		Seq: r.Seq, At: r.At.UTC(), ActorKind: r.ActorKind, ActorID: r.ActorID, ActorName: r.ActorName, Action: r.Action,
+		Object: r.Object, Data: r.Data, RequestID: r.RequestID, Hash: r.Hash,
+	}
 }

@@ -47,8 +47,10 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 func patientServer(t *testing.T, h handlerFunc) (net.Conn, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer // written by the server's goroutines, read by the test when they wait
-	a := New(Config{Engine: engine.New(engine.Config{}), Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now,
-		BaseURL: &url.URL{Scheme: "http", Host: "t"}, Metrics: prometheus.NewRegistry()})
+	a := New(Config{
+		Engine: engine.New(engine.Config{}), Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now,
+		BaseURL: &url.URL{Scheme: "http", Host: "t"}, Metrics: prometheus.NewRegistry(),
+	})
 	a.mux.Handle("POST /t", a.guard(Route{Method: "POST", Path: "/t", Permission: access.Public, maxBody: 1 << 30}, h))
 	l := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: a, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}

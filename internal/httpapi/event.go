@@ -26,7 +26,8 @@ const eventBatch = 200
 
 func (a *API) mountEvent() {
 	text := &huma.Schema{Type: huma.TypeString}
-	doc := huma.Operation{OperationID: "list-run-events", Tags: []string{"runs"}, Summary: "A run's history",
+	doc := huma.Operation{
+		OperationID: "list-run-events", Tags: []string{"runs"}, Summary: "A run's history",
 		Description: "As a list or, with Accept: text/event-stream, live until the run ends: each event with its seq as the id, so that " +
 			"Last-Event-ID resumes; and an event named run whenever the run itself changed.",
 		Parameters: []*huma.Param{
@@ -37,7 +38,8 @@ func (a *API) mountEvent() {
 		Responses: map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{
 			"application/json":  {Schema: schema[api.List[api.Event]](a)},
 			"text/event-stream": {Schema: text},
-		}}}}
+		}}},
+	}
 	a.handle(http.MethodGet, "/api/runs/{id}/events", access.RunRead, doc, func(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
 		if accepts(r, "text/event-stream") {
 			return a.streamEvents(w, r, actor)

@@ -61,10 +61,12 @@ var ErrShutdown = errors.New("the server is shutting down")
 
 // New makes an API with all routes mounted.
 func New(c Config) *API {
-	a := &API{engine: c.Engine, log: c.Log, now: c.Now, base: c.BaseURL, ui: c.UI, proxies: c.TrustedProxies,
+	a := &API{
+		engine: c.Engine, log: c.Log, now: c.Now, base: c.BaseURL, ui: c.UI, proxies: c.TrustedProxies,
 		mux: http.NewServeMux(), crossSite: http.NewCrossOriginProtection(), metrics: newMetrics(c.Metrics, c.Version),
 		usage:   newUsage(),
-		signIns: newLimiter(c.Now, 10, 6*time.Second), wrong: newLimiter(c.Now, 100, 100*time.Millisecond)}
+		signIns: newLimiter(c.Now, 10, 6*time.Second), wrong: newLimiter(c.Now, 100, 100*time.Millisecond),
+	}
 	// A base URL is never refused as an origin: without it, a proxy that rewrites Host would lock browsers out.
 	if err := a.crossSite.AddTrustedOrigin(c.BaseURL.Scheme + "://" + c.BaseURL.Host); err != nil {
 		panic(fmt.Sprintf("the base URL is no origin: %v", err)) // the settings refuse such a URL

@@ -91,7 +91,8 @@ func newServer(t *testing.T, change ...func(*httpapi.Config)) *server {
 	}
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s.engine = engine.New(engine.Config{Store: db, Keys: keys, Chain: chain, Now: s.now, Log: logger, Limits: engine.Limits{
-		StateMaxBytes: 32 << 20, KeepVersions: 50, HeartbeatTimeout: 2 * time.Minute, SourceMaxBytes: 100 << 20, PlanMaxBytes: 256 << 20}})
+		StateMaxBytes: 32 << 20, KeepVersions: 50, HeartbeatTimeout: 2 * time.Minute, SourceMaxBytes: 100 << 20, PlanMaxBytes: 256 << 20,
+	}})
 	if code, err := s.engine.Bootstrap(t.Context(), redact.NewSecret(bootstrapToken)); err != nil || !code.IsZero() {
 		t.Fatalf("Bootstrap = code given %t, %v, want no code and no error", !code.IsZero(), err)
 	}
@@ -234,8 +235,10 @@ func (s *server) attempt(t *testing.T) (run.Attempt, string) {
 	st := run.Stack{ID: id.New(id.Stack, now), Org: who.Org, Name: "shop", Account: who.Account, Approval: run.Never, CreatedAt: now, UpdatedAt: now}
 	r := run.Run{ID: id.New(id.Run, now), Org: who.Org, Stack: st.ID, StackName: "shop", Account: who.Account, Kind: run.Deploy, Status: run.Planning, CreatedAt: now}
 	task := run.Task{ID: id.New(id.Task, now), Org: who.Org, Run: r.ID, Component: "main", Account: who.Account, Kind: run.TaskPlan, Status: run.TaskRunning, CreatedAt: now}
-	a := run.Attempt{ID: id.New(id.Attempt, now), Org: who.Org, Task: task.ID, Run: r.ID, Component: "main", TaskKind: run.TaskPlan, Number: 1,
-		Agent: g.Agent.ID, AgentName: g.Agent.Name, Status: run.AttemptAccepted, OfferedAt: now, AcceptedAt: now, HeartbeatAt: now}
+	a := run.Attempt{
+		ID: id.New(id.Attempt, now), Org: who.Org, Task: task.ID, Run: r.ID, Component: "main", TaskKind: run.TaskPlan, Number: 1,
+		Agent: g.Agent.ID, AgentName: g.Agent.Name, Status: run.AttemptAccepted, OfferedAt: now, AcceptedAt: now, HeartbeatAt: now,
+	}
 	err = s.store.Update(t.Context(), func(tx engine.Tx) error {
 		if _, err := tx.PutStack(t.Context(), st); err != nil {
 			return err
@@ -249,8 +252,10 @@ func (s *server) attempt(t *testing.T) (run.Attempt, string) {
 		if err := tx.CreateAttempt(t.Context(), a); err != nil {
 			return err
 		}
-		return tx.CreateToken(t.Context(), access.Token{ID: id.New(id.Token, now), Org: who.Org, Name: "attempt", Hash: access.Hash(token).Hex(),
-			AttemptID: a.ID, State: "sta_none", CreatedAt: now})
+		return tx.CreateToken(t.Context(), access.Token{
+			ID: id.New(id.Token, now), Org: who.Org, Name: "attempt", Hash: access.Hash(token).Hex(),
+			AttemptID: a.ID, State: "sta_none", CreatedAt: now,
+		})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,8 @@ const (
 
 func (a *API) mountLog() {
 	text := &huma.Schema{Type: huma.TypeString}
-	doc := huma.Operation{OperationID: "list-run-logs", Tags: []string{"runs"}, Summary: "A run's logs",
+	doc := huma.Operation{
+		OperationID: "list-run-logs", Tags: []string{"runs"}, Summary: "A run's logs",
 		Description: "Of one attempt or of all, attempt by attempt. With Accept: text/plain the text alone; with follow=true it goes on until the run ends.",
 		Parameters: []*huma.Param{
 			{Name: "attempt", In: "query", Schema: text, Description: "Only this attempt's log."},
@@ -35,7 +36,8 @@ func (a *API) mountLog() {
 		Responses: map[string]*huma.Response{"200": {Description: "Logs", Content: map[string]*huma.MediaType{
 			"application/json": {Schema: schema[api.List[api.LogChunk]](a)},
 			"text/plain":       {Schema: text},
-		}}}}
+		}}},
+	}
 	a.handle(http.MethodGet, "/api/runs/{id}/logs", access.RunRead, doc, func(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
 		if accepts(r, "text/plain") {
 			return a.streamLogs(w, r, actor)

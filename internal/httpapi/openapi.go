@@ -22,8 +22,10 @@ type document struct {
 func (a *API) mountOpenAPI() {
 	a.document = &document{}
 	for _, d := range []struct{ suffix, contentType string }{{"json", "application/openapi+json"}, {"yaml", "application/openapi+yaml"}} {
-		doc := huma.Operation{OperationID: "openapi-" + d.suffix, Summary: "This description as " + strings.ToUpper(d.suffix), Tags: []string{"ops"},
-			Responses: map[string]*huma.Response{"200": {Description: "OpenAPI 3.1", Content: map[string]*huma.MediaType{d.contentType: {Schema: &huma.Schema{}}}}}}
+		doc := huma.Operation{
+			OperationID: "openapi-" + d.suffix, Summary: "This description as " + strings.ToUpper(d.suffix), Tags: []string{"ops"},
+			Responses: map[string]*huma.Response{"200": {Description: "OpenAPI 3.1", Content: map[string]*huma.MediaType{d.contentType: {Schema: &huma.Schema{}}}}},
+		}
 		a.handle(http.MethodGet, "/api/openapi."+d.suffix, access.Public, doc, func(w http.ResponseWriter, _ *http.Request, _ access.Actor) error {
 			asJSON, asYAML, err := a.OpenAPI()
 			if err != nil {

@@ -62,12 +62,16 @@ type metrics struct {
 }
 
 func newMetrics(r *prometheus.Registry, version string) *metrics {
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "holdfast_build_info", Help: "1, with the version as a label.",
-		ConstLabels: prometheus.Labels{"version": version}})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "holdfast_build_info", Help: "1, with the version as a label.",
+		ConstLabels: prometheus.Labels{"version": version},
+	})
 	build.Set(1)
 	m := &metrics{
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "holdfast_http_request_seconds", Help: "Duration of HTTP requests by route.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}}, []string{"route", "status"}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "holdfast_http_request_seconds", Help: "Duration of HTTP requests by route.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"route", "status"}),
 		open:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "holdfast_http_requests_open", Help: "HTTP requests that have begun and not ended."}),
 		handler: promhttp.HandlerFor(r, promhttp.HandlerOpts{DisableCompression: true}),
 	}

@@ -103,8 +103,10 @@ func retrySeconds(d time.Duration) int {
 }
 
 func newProblem(ctx context.Context, status int, code, detail, hint string) *problem {
-	return &problem{Problem: api.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Code: code,
-		Hint: hint, RequestID: requestID(ctx)}}
+	return &problem{Problem: api.Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Code: code,
+		Hint: hint, RequestID: requestID(ctx),
+	}}
 }
 
 // fail answers with err. Once the answer has begun it cuts the connection instead: the client must not take half of

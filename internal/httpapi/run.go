@@ -69,8 +69,10 @@ func (a *API) mountRun() {
 			rows, next, err := a.engine.Runs(ctx, actor, in.Stack, in.filter(), in.page())
 			return listOf(rows, next, err, showListedRun)
 		})
-	route(a, huma.Operation{OperationID: "start-run", Method: http.MethodPost, Path: "/api/stacks/{stack}/runs", Tags: tags, DefaultStatus: http.StatusCreated,
-		Summary: "Start a run", Description: "A repeat with the same key answers the run that the first one started."},
+	route(a, huma.Operation{
+		OperationID: "start-run", Method: http.MethodPost, Path: "/api/stacks/{stack}/runs", Tags: tags, DefaultStatus: http.StatusCreated,
+		Summary: "Start a run", Description: "A repeat with the same key answers the run that the first one started.",
+	},
 		access.RunStart, func(ctx context.Context, actor access.Actor, in *startRunInput) (*one[api.Run], error) {
 			v, err := a.engine.StartRun(ctx, actor, in.start())
 			return oneOf(showRun(v), err)
@@ -92,8 +94,10 @@ func (a *API) mountRun() {
 }
 
 func (a *API) mountRunDecisions(tags []string) {
-	route(a, huma.Operation{OperationID: "approve-run", Method: http.MethodPost, Path: "/api/runs/{id}/approve", Tags: tags,
-		Summary: "Approve a plan", Description: "Names the plan digest that the approver saw: 409 plan_changed where it is not the current one."},
+	route(a, huma.Operation{
+		OperationID: "approve-run", Method: http.MethodPost, Path: "/api/runs/{id}/approve", Tags: tags,
+		Summary: "Approve a plan", Description: "Names the plan digest that the approver saw: 409 plan_changed where it is not the current one.",
+	},
 		access.RunApprove, func(ctx context.Context, actor access.Actor, in *approveInput) (*one[api.Run], error) {
 			v, err := a.engine.Approve(ctx, actor, in.ID, in.Body.PlanDigest)
 			return oneOf(showRun(v), err)
@@ -107,8 +111,10 @@ func (a *API) mountRunDecisions(tags []string) {
 			v, err := a.engine.Reject(ctx, actor, in.ID, reason)
 			return oneOf(showRun(v), err)
 		})
-	route(a, huma.Operation{OperationID: "cancel-run", Method: http.MethodPost, Path: "/api/runs/{id}/cancel", Tags: tags,
-		Summary: "Cancel a run", Description: "At once where no agent is at work; else the run is cancelling until its agent has stopped."},
+	route(a, huma.Operation{
+		OperationID: "cancel-run", Method: http.MethodPost, Path: "/api/runs/{id}/cancel", Tags: tags,
+		Summary: "Cancel a run", Description: "At once where no agent is at work; else the run is cancelling until its agent has stopped.",
+	},
 		access.RunStart, func(ctx context.Context, actor access.Actor, in *RunPath) (*one[api.Run], error) {
 			v, err := a.engine.CancelRun(ctx, actor, in.ID)
 			return oneOf(showRun(v), err)
@@ -124,9 +130,11 @@ func (in *startRunInput) start() engine.StartRun {
 }
 
 func showListedRun(r run.Run) api.RunListed {
-	out := api.RunListed{ID: r.ID, Stack: r.StackName, Kind: string(r.Kind), Status: string(r.Status), Risk: r.Risk, PlanDigest: r.PlanDigest,
+	out := api.RunListed{
+		ID: r.ID, Stack: r.StackName, Kind: string(r.Kind), Status: string(r.Status), Risk: r.Risk, PlanDigest: r.PlanDigest,
 		Approval: showApproval(r.Approval), Production: r.Production, CreatedBy: api.Person(r.CreatedBy), CreatedAt: r.CreatedAt.UTC(),
-		EndedAt: api.Time(r.EndedAt), Class: string(r.Class), PartialApply: r.PartialApply, Message: r.Message}
+		EndedAt: api.Time(r.EndedAt), Class: string(r.Class), PartialApply: r.PartialApply, Message: r.Message,
+	}
 	for _, c := range r.Components {
 		if c.Plan == nil {
 			continue
@@ -145,8 +153,10 @@ func showListedRun(r run.Run) api.RunListed {
 }
 
 func showApproval(p run.Approval) api.Approval {
-	return api.Approval{Required: p.Required, Policy: string(p.Policy), Reason: p.Reason, Status: string(p.Status), Digest: p.Digest,
-		By: p.ByName, At: api.Time(p.At)}
+	return api.Approval{
+		Required: p.Required, Policy: string(p.Policy), Reason: p.Reason, Status: string(p.Status), Digest: p.Digest,
+		By: p.ByName, At: api.Time(p.At),
+	}
 }
 
 func countsOf(p run.Plan) api.Counts {
@@ -154,8 +164,10 @@ func countsOf(p run.Plan) api.Counts {
 }
 
 func showRun(v engine.RunView) api.Run {
-	out := api.Run{RunListed: showListedRun(v.Run), Account: v.Account, Hold: v.Run.Hold, WaitsFor: v.Run.WaitsFor,
-		Components: make([]api.RunComponent, 0, len(v.Run.Components)), Attempts: make([]api.Attempt, 0, len(v.Attempts))}
+	out := api.Run{
+		RunListed: showListedRun(v.Run), Account: v.Account, Hold: v.Run.Hold, WaitsFor: v.Run.WaitsFor,
+		Components: make([]api.RunComponent, 0, len(v.Run.Components)), Attempts: make([]api.Attempt, 0, len(v.Attempts)),
+	}
 	for _, c := range v.Run.Components {
 		out.Components = append(out.Components, showComponent(c, v.Tasks[c.Name]))
 	}
@@ -166,12 +178,16 @@ func showRun(v engine.RunView) api.Run {
 }
 
 func showComponent(c run.Component, task string) api.RunComponent {
-	out := api.RunComponent{Name: c.Name, State: c.StateName, Action: c.Action, Status: string(c.Status), Task: task, Message: c.Message,
-		Source: api.ComponentSource{SHA256: c.Source.SHA256, Size: c.Source.Size}, Outputs: c.Outputs}
+	out := api.RunComponent{
+		Name: c.Name, State: c.StateName, Action: c.Action, Status: string(c.Status), Task: task, Message: c.Message,
+		Source: api.ComponentSource{SHA256: c.Source.SHA256, Size: c.Source.Size}, Outputs: c.Outputs,
+	}
 	if c.Planned() {
 		p := *c.Plan
-		out.Plan = &api.ComponentPlan{Counts: countsOf(p), Digest: p.Digest, Changes: p.HasChanges, Risk: p.Risk, Tool: p.Tool, ToolVersion: p.Version,
-			BaseSHA256: p.BaseSHA256, BaseSerial: p.BaseSerial}
+		out.Plan = &api.ComponentPlan{
+			Counts: countsOf(p), Digest: p.Digest, Changes: p.HasChanges, Risk: p.Risk, Tool: p.Tool, ToolVersion: p.Version,
+			BaseSHA256: p.BaseSHA256, BaseSerial: p.BaseSerial,
+		}
 	}
 	return out
 }
@@ -187,9 +203,11 @@ func showRunPlan(r run.Run) api.RunPlan {
 }
 
 func showAttempt(t run.Attempt) api.Attempt {
-	out := api.Attempt{ID: t.ID, Task: t.Task, Component: t.Component, Kind: string(t.TaskKind), Number: t.Number, Agent: t.AgentName,
+	out := api.Attempt{
+		ID: t.ID, Task: t.Task, Component: t.Component, Kind: string(t.TaskKind), Number: t.Number, Agent: t.AgentName,
 		Status: string(t.Status), Stage: t.Stage, Progress: t.Progress, OfferedAt: api.Time(t.OfferedAt), AcceptedAt: api.Time(t.AcceptedAt),
-		HeartbeatAt: api.Time(t.HeartbeatAt), EndedAt: api.Time(t.EndedAt), Class: string(t.Class), Message: t.Message, Stages: []api.StageTime{}}
+		HeartbeatAt: api.Time(t.HeartbeatAt), EndedAt: api.Time(t.EndedAt), Class: string(t.Class), Message: t.Message, Stages: []api.StageTime{},
+	}
 	for _, s := range engine.Stages(t) {
 		out.Stages = append(out.Stages, api.StageTime(s))
 	}

@@ -81,8 +81,10 @@ func (s *shop) plan(t *testing.T, w api.Work, view string) {
 	if put.StatusCode != 204 {
 		t.Fatalf("PUT plan-file = %d %s", put.StatusCode, put.body)
 	}
-	made := s.work(t, "tasks/"+w.Task+"/plan", api.PlanMade{Attempt: w.Attempt, Digest: "sha256:" + sumOf(file), Tool: "tofu", Version: "1.12.6",
-		LockFile: sumOf("lock"), ConfigHash: sumOf("config"), View: json.RawMessage(view)})
+	made := s.work(t, "tasks/"+w.Task+"/plan", api.PlanMade{
+		Attempt: w.Attempt, Digest: "sha256:" + sumOf(file), Tool: "tofu", Version: "1.12.6",
+		LockFile: sumOf("lock"), ConfigHash: sumOf("config"), View: json.RawMessage(view),
+	})
 	if made.StatusCode != 204 {
 		t.Fatalf("POST plan = %d %s", made.StatusCode, made.body)
 	}

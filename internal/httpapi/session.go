@@ -32,14 +32,20 @@ type whoami struct {
 }
 
 func (a *API) mountSession() {
-	route(a, huma.Operation{OperationID: "sign-in", Method: http.MethodPost, Path: "/api/session", Tags: []string{"session"}, MaxBodyBytes: 4096,
+	route(a, huma.Operation{
+		OperationID: "sign-in", Method: http.MethodPost, Path: "/api/session", Tags: []string{"session"}, MaxBodyBytes: 4096,
 		Summary:     "Sign a browser in",
-		Description: "With a personal token, or with the code of a one-time link, which this uses up. The answer sets the session's cookie."},
+		Description: "With a personal token, or with the code of a one-time link, which this uses up. The answer sets the session's cookie.",
+	},
 		access.Public, a.signIn, signsIn)
-	route(a, huma.Operation{OperationID: "sign-out", Method: http.MethodDelete, Path: "/api/session", Tags: []string{"session"},
-		Summary: "End the browser's session"}, access.TokenOwn, a.signOut)
-	route(a, huma.Operation{OperationID: "whoami", Method: http.MethodGet, Path: "/api/whoami", Tags: []string{"session"},
-		Summary: "Who the credential stands for, and what they may do"}, access.TokenOwn, a.whoami)
+	route(a, huma.Operation{
+		OperationID: "sign-out", Method: http.MethodDelete, Path: "/api/session", Tags: []string{"session"},
+		Summary: "End the browser's session",
+	}, access.TokenOwn, a.signOut)
+	route(a, huma.Operation{
+		OperationID: "whoami", Method: http.MethodGet, Path: "/api/whoami", Tags: []string{"session"},
+		Summary: "Who the credential stands for, and what they may do",
+	}, access.TokenOwn, a.whoami)
 }
 
 func (a *API) signIn(ctx context.Context, actor access.Actor, in *signInInput) (*signedIn, error) {

@@ -11,10 +11,12 @@ import (
 )
 
 func (a *API) mountSource() {
-	doc := huma.Operation{OperationID: "upload-source", Tags: []string{"runs"}, Summary: "Upload a packed configuration",
+	doc := huma.Operation{
+		OperationID: "upload-source", Tags: []string{"runs"}, Summary: "Upload a packed configuration",
 		Description: "The body is a zstd archive. A run is then started with the id of the answer.",
 		RequestBody: binary("application/zstd"),
-		Responses:   map[string]*huma.Response{"201": {Description: "Stored", Content: map[string]*huma.MediaType{"application/json": {Schema: schema[api.Source](a)}}}}}
+		Responses:   map[string]*huma.Response{"201": {Description: "Stored", Content: map[string]*huma.MediaType{"application/json": {Schema: schema[api.Source](a)}}}},
+	}
 	a.handle(http.MethodPost, "/api/sources", access.RunStart, doc, func(w http.ResponseWriter, r *http.Request, actor access.Actor) error {
 		o, err := a.engine.UploadSource(r.Context(), actor, r.Body)
 		if err != nil {

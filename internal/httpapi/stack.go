@@ -38,15 +38,21 @@ func (a *API) mountStack() {
 			v, err := a.engine.Stack(ctx, actor, in.Stack)
 			return oneOf(showStack(v), err)
 		})
-	route(a, huma.Operation{OperationID: "put-stack", Method: http.MethodPut, Path: "/api/stacks/{stack}", Tags: []string{"stacks"},
-		Summary: "Create a stack, or store its new settings", Description: "The settings count for runs that are started from now on."},
+	route(a, huma.Operation{
+		OperationID: "put-stack", Method: http.MethodPut, Path: "/api/stacks/{stack}", Tags: []string{"stacks"},
+		Summary: "Create a stack, or store its new settings", Description: "The settings count for runs that are started from now on.",
+	},
 		access.StackWrite, func(ctx context.Context, actor access.Actor, in *putStackInput) (*one[api.Stack], error) {
-			v, err := a.engine.PutStack(ctx, actor, engine.PutStack{Name: in.Stack, Account: in.Body.Account, Production: in.Body.Production,
-				Approval: run.Policy(in.Body.Approval), Hold: in.Body.Hold})
+			v, err := a.engine.PutStack(ctx, actor, engine.PutStack{
+				Name: in.Stack, Account: in.Body.Account, Production: in.Body.Production,
+				Approval: run.Policy(in.Body.Approval), Hold: in.Body.Hold,
+			})
 			return oneOf(showStack(v), err)
 		})
-	route(a, huma.Operation{OperationID: "delete-stack", Method: http.MethodDelete, Path: "/api/stacks/{stack}", Tags: []string{"stacks"},
-		Summary: "Forget a stack", Description: "Refused while a run of it has not ended, and while a state of it holds resources. Its states stay."},
+	route(a, huma.Operation{
+		OperationID: "delete-stack", Method: http.MethodDelete, Path: "/api/stacks/{stack}", Tags: []string{"stacks"},
+		Summary: "Forget a stack", Description: "Refused while a run of it has not ended, and while a state of it holds resources. Its states stay.",
+	},
 		access.StackWrite, func(ctx context.Context, actor access.Actor, in *StackPath) (*struct{}, error) {
 			return nil, a.engine.DeleteStack(ctx, actor, in.Stack)
 		})
@@ -54,8 +60,10 @@ func (a *API) mountStack() {
 
 func showStack(v engine.StackView) api.Stack {
 	s := v.Stack
-	out := api.Stack{ID: s.ID, Name: s.Name, Account: v.Account, Production: s.Production, Approval: string(s.Approval), Hold: s.Hold,
-		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
+	out := api.Stack{
+		ID: s.ID, Name: s.Name, Account: v.Account, Production: s.Production, Approval: string(s.Approval), Hold: s.Hold,
+		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+	}
 	if v.LastRun != nil {
 		listed := showListedRun(*v.LastRun)
 		out.LastRun = &listed

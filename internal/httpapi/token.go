@@ -31,8 +31,10 @@ func (a *API) mountToken() {
 			rows, next, err := a.engine.Tokens(ctx, actor, in.All, in.page())
 			return listOf(rows, next, err, showToken)
 		})
-	route(a, huma.Operation{OperationID: "create-token", Method: http.MethodPost, Path: "/api/tokens", Tags: []string{"tokens"}, DefaultStatus: http.StatusCreated,
-		Summary: "Create a token", Description: "Without a role it is one's own; with one, an administrator makes a service user and its token. The token is shown once."},
+	route(a, huma.Operation{
+		OperationID: "create-token", Method: http.MethodPost, Path: "/api/tokens", Tags: []string{"tokens"}, DefaultStatus: http.StatusCreated,
+		Summary: "Create a token", Description: "Without a role it is one's own; with one, an administrator makes a service user and its token. The token is shown once.",
+	},
 		access.TokenOwn, func(ctx context.Context, actor access.Actor, in *createTokenInput) (*one[api.CreatedToken], error) {
 			b := in.Body
 			made, err := a.engine.CreateToken(ctx, actor, engine.TokenRequest{Name: b.Name, Role: b.Role, Organization: b.Organization, ExpiresIn: b.ExpiresIn})
@@ -45,6 +47,8 @@ func (a *API) mountToken() {
 }
 
 func showToken(t engine.ListedToken) api.Token {
-	return api.Token{ID: t.ID, Name: t.Name, User: t.User, UserName: t.UserName, Role: string(t.Role), CreatedAt: t.CreatedAt.UTC(),
-		ExpiresAt: api.Time(t.ExpiresAt), RevokedAt: api.Time(t.RevokedAt), LastUsedAt: api.Time(t.LastUsedAt)}
+	return api.Token{
+		ID: t.ID, Name: t.Name, User: t.User, UserName: t.UserName, Role: string(t.Role), CreatedAt: t.CreatedAt.UTC(),
+		ExpiresAt: api.Time(t.ExpiresAt), RevokedAt: api.Time(t.RevokedAt), LastUsedAt: api.Time(t.LastUsedAt),
+	}
 }

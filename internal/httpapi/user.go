@@ -31,20 +31,26 @@ func (a *API) mountUser() {
 			rows, next, err := a.engine.Users(ctx, actor, in.page())
 			return listOf(rows, next, err, showUser)
 		})
-	route(a, huma.Operation{OperationID: "add-user", Method: http.MethodPost, Path: "/api/users", Tags: []string{"users"}, DefaultStatus: http.StatusCreated,
-		Summary: "Add a person", Description: "The answer holds a link that signs the person in once, within 24 hours."},
+	route(a, huma.Operation{
+		OperationID: "add-user", Method: http.MethodPost, Path: "/api/users", Tags: []string{"users"}, DefaultStatus: http.StatusCreated,
+		Summary: "Add a person", Description: "The answer holds a link that signs the person in once, within 24 hours.",
+	},
 		access.UserManage, func(ctx context.Context, actor access.Actor, in *addUserInput) (*one[api.AddedUser], error) {
 			u, code, err := a.engine.AddUser(ctx, actor, in.Body.Name, in.Body.Role)
 			return oneOf(api.AddedUser{User: showUser(u), SignInLink: a.signInLink(code)}, err)
 		})
-	route(a, huma.Operation{OperationID: "link-user", Method: http.MethodPost, Path: "/api/users/{id}/sign-in-link", Tags: []string{"users"}, DefaultStatus: http.StatusCreated,
-		Summary: "Make another sign-in link for a person"},
+	route(a, huma.Operation{
+		OperationID: "link-user", Method: http.MethodPost, Path: "/api/users/{id}/sign-in-link", Tags: []string{"users"}, DefaultStatus: http.StatusCreated,
+		Summary: "Make another sign-in link for a person",
+	},
 		access.UserManage, func(ctx context.Context, actor access.Actor, in *ByID) (*one[api.AddedUser], error) {
 			u, code, err := a.engine.LinkUser(ctx, actor, in.ID)
 			return oneOf(api.AddedUser{User: showUser(u), SignInLink: a.signInLink(code)}, err)
 		})
-	route(a, huma.Operation{OperationID: "set-user", Method: http.MethodPatch, Path: "/api/users/{id}", Tags: []string{"users"},
-		Summary: "Set a user's role, or disable or enable them", Description: "The last administrator stays one."},
+	route(a, huma.Operation{
+		OperationID: "set-user", Method: http.MethodPatch, Path: "/api/users/{id}", Tags: []string{"users"},
+		Summary: "Set a user's role, or disable or enable them", Description: "The last administrator stays one.",
+	},
 		access.UserManage, func(ctx context.Context, actor access.Actor, in *setUserInput) (*one[api.User], error) {
 			u, err := a.engine.ChangeUser(ctx, actor, in.ID, engine.UserChange{Role: in.Body.Role, Disabled: in.Body.Disabled})
 			return oneOf(showUser(u), err)
@@ -54,8 +60,10 @@ func (a *API) mountUser() {
 			rows, next, err := a.engine.Organizations(ctx, actor, in.page())
 			return listOf(rows, next, err, showOrganization)
 		})
-	route(a, huma.Operation{OperationID: "add-organization", Method: http.MethodPost, Path: "/api/organizations", Tags: []string{"users"}, DefaultStatus: http.StatusCreated,
-		Summary: "Add an organization"},
+	route(a, huma.Operation{
+		OperationID: "add-organization", Method: http.MethodPost, Path: "/api/organizations", Tags: []string{"users"}, DefaultStatus: http.StatusCreated,
+		Summary: "Add an organization",
+	},
 		access.PlatformManage, func(ctx context.Context, actor access.Actor, in *addOrganizationInput) (*one[api.Organization], error) {
 			o, err := a.engine.AddOrganization(ctx, actor, in.Body.Name)
 			return oneOf(showOrganization(o), err)

@@ -19,6 +19,7 @@ var errAway = fault.New(fault.Unavailable, "key_service_sealed", "Sealed.")
 func (away) Wrap(context.Context, string, string, []byte) ([]byte, state.Key, error) {
 	return nil, state.Key{}, errAway
 }
+
 func (away) Unwrap(context.Context, string, string, state.Key, []byte) ([]byte, error) {
 	return nil, errAway
 }

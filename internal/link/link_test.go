@@ -17,8 +17,10 @@ import (
 )
 
 func TestBeginKeepsItsPasswordOnTheWireAndNowhereElse(t *testing.T) {
-	want := Begin{Attempt: "att_1", Apply: true, Inputs: json.RawMessage(`{"a":1}`), TimeoutSeconds: 5,
-		Plan: &Approved{Digest: "sha256:x", View: json.RawMessage(`{}`)}, Password: redact.NewSecret("canary-password")}
+	want := Begin{
+		Attempt: "att_1", Apply: true, Inputs: json.RawMessage(`{"a":1}`), TimeoutSeconds: 5,
+		Plan: &Approved{Digest: "sha256:x", View: json.RawMessage(`{}`)}, Password: redact.NewSecret("canary-password"),
+	}
 	body, err := json.Marshal(Message{Begin: &want})
 	if err != nil {
 		t.Fatal(err)

@@ -46,9 +46,18 @@ func wanted(p run.Planned) bool {
 
 func TestStrictest(t *testing.T) {
 	for _, c := range []struct{ stack, asked, want run.Policy }{
-		{run.Never, "", run.Never}, {run.Never, run.Never, run.Never}, {run.Never, run.HighRisk, run.HighRisk}, {run.Never, run.Always, run.Always},
-		{run.HighRisk, "", run.HighRisk}, {run.HighRisk, run.Never, ""}, {run.HighRisk, run.HighRisk, run.HighRisk}, {run.HighRisk, run.Always, run.Always},
-		{run.Always, "", run.Always}, {run.Always, run.Never, ""}, {run.Always, run.HighRisk, ""}, {run.Always, run.Always, run.Always},
+		{run.Never, "", run.Never},
+		{run.Never, run.Never, run.Never},
+		{run.Never, run.HighRisk, run.HighRisk},
+		{run.Never, run.Always, run.Always},
+		{run.HighRisk, "", run.HighRisk},
+		{run.HighRisk, run.Never, ""},
+		{run.HighRisk, run.HighRisk, run.HighRisk},
+		{run.HighRisk, run.Always, run.Always},
+		{run.Always, "", run.Always},
+		{run.Always, run.Never, ""},
+		{run.Always, run.HighRisk, ""},
+		{run.Always, run.Always, run.Always},
 		{run.Never, "sometimes", ""},
 	} {
 		got, err := run.Strictest(c.stack, c.asked)
@@ -64,9 +73,13 @@ func TestStackPolicy(t *testing.T) {
 		production bool
 		want       run.Policy
 	}{
-		{"", false, run.Never}, {"", true, run.HighRisk},
-		{run.Never, false, run.Never}, {run.Never, true, ""},
-		{run.HighRisk, true, run.HighRisk}, {run.Always, true, run.Always}, {"sometimes", false, ""},
+		{"", false, run.Never},
+		{"", true, run.HighRisk},
+		{run.Never, false, run.Never},
+		{run.Never, true, ""},
+		{run.HighRisk, true, run.HighRisk},
+		{run.Always, true, run.Always},
+		{"sometimes", false, ""},
 	} {
 		got, err := run.StackPolicy(c.asked, c.production)
 		if got != c.want || (c.want == "") != fault.Is(err, fault.Unprocessable) {

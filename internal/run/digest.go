@@ -36,8 +36,10 @@ func PlanDigest(r Run) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("digest of run %s: view of component %s: %w", r.ID, c.Name, err)
 		}
-		for _, f := range []string{c.Name, c.StateID, c.Plan.Digest, string(view), c.Source.SHA256, string(inputs), c.Plan.LockFile,
-			c.Plan.ConfigHash, c.Plan.BaseSHA256, c.Plan.Tool, c.Plan.Version} {
+		for _, f := range []string{
+			c.Name, c.StateID, c.Plan.Digest, string(view), c.Source.SHA256, string(inputs), c.Plan.LockFile,
+			c.Plan.ConfigHash, c.Plan.BaseSHA256, c.Plan.Tool, c.Plan.Version,
+		} {
 			field(h, f)
 		}
 	}

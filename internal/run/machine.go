@@ -28,8 +28,10 @@ func Triggers() []Trigger {
 
 // Statuses are all statuses of a run.
 func Statuses() []Status {
-	return []Status{Queued, Planning, AwaitingApproval, Applying, Verifying, Cancelling,
-		Succeeded, Failed, Rejected, Cancelled, Discarded}
+	return []Status{
+		Queued, Planning, AwaitingApproval, Applying, Verifying, Cancelling,
+		Succeeded, Failed, Rejected, Cancelled, Discarded,
+	}
 }
 
 // On is the status after t. A Conflict, and s itself, where t cannot happen to a run in status s. (What may be a
@@ -140,8 +142,10 @@ func AttemptTriggers() []AttemptTrigger {
 
 // AttemptStatuses are all statuses of an attempt.
 func AttemptStatuses() []AttemptStatus {
-	return []AttemptStatus{AttemptOffered, AttemptAccepted, AttemptCancelling, AttemptSucceeded,
-		AttemptFailed, AttemptCancelled, AttemptLost, AttemptSuperseded}
+	return []AttemptStatus{
+		AttemptOffered, AttemptAccepted, AttemptCancelling, AttemptSucceeded,
+		AttemptFailed, AttemptCancelled, AttemptLost, AttemptSuperseded,
+	}
 }
 
 // On is the status after t. A Conflict, and s itself, where t cannot happen to an attempt in status s.

@@ -41,11 +41,15 @@ func checkTable[S, T ~string](t *testing.T, statuses []S, triggers []T, on func(
 func TestRunMachine(t *testing.T) {
 	checkTable(t, run.Statuses(), run.Triggers(), run.Status.On, map[run.Status]map[run.Trigger]run.Status{
 		run.Queued: {run.Begin: run.Planning, run.Stop: run.Cancelled},
-		run.Planning: {run.Ask: run.AwaitingApproval, run.Proceed: run.Applying, run.Finish: run.Succeeded, run.Fail: run.Failed,
-			run.AskCancel: run.Cancelling, run.Stop: run.Cancelled, run.Discard: run.Discarded},
+		run.Planning: {
+			run.Ask: run.AwaitingApproval, run.Proceed: run.Applying, run.Finish: run.Succeeded, run.Fail: run.Failed,
+			run.AskCancel: run.Cancelling, run.Stop: run.Cancelled, run.Discard: run.Discarded,
+		},
 		run.AwaitingApproval: {run.Proceed: run.Applying, run.Reject: run.Rejected, run.Stop: run.Cancelled, run.Discard: run.Discarded},
-		run.Applying: {run.Finish: run.Succeeded, run.Fail: run.Failed, run.AskCancel: run.Cancelling, run.Stop: run.Cancelled,
-			run.Discard: run.Discarded},
+		run.Applying: {
+			run.Finish: run.Succeeded, run.Fail: run.Failed, run.AskCancel: run.Cancelling, run.Stop: run.Cancelled,
+			run.Discard: run.Discarded,
+		},
 		run.Verifying:  {},
 		run.Cancelling: {run.Finish: run.Succeeded, run.Fail: run.Failed, run.Stop: run.Cancelled},
 		run.Succeeded:  {},
@@ -59,10 +63,14 @@ func TestRunMachine(t *testing.T) {
 func TestTaskMachine(t *testing.T) {
 	checkTable(t, run.TaskStatuses(), run.TaskTriggers(), run.TaskStatus.On, map[run.TaskStatus]map[run.TaskTrigger]run.TaskStatus{
 		run.TaskReady: {run.TaskOffer: run.TaskOffered, run.TaskStop: run.TaskCancelled, run.TaskLate: run.TaskDone, run.TaskAmend: run.TaskFailed},
-		run.TaskOffered: {run.TaskReturn: run.TaskReady, run.TaskAccept: run.TaskRunning, run.TaskStop: run.TaskCancelled,
-			run.TaskLate: run.TaskDone, run.TaskAmend: run.TaskFailed},
-		run.TaskRunning: {run.TaskRequeue: run.TaskReady, run.TaskFinish: run.TaskDone, run.TaskFail: run.TaskFailed,
-			run.TaskStop: run.TaskCancelled},
+		run.TaskOffered: {
+			run.TaskReturn: run.TaskReady, run.TaskAccept: run.TaskRunning, run.TaskStop: run.TaskCancelled,
+			run.TaskLate: run.TaskDone, run.TaskAmend: run.TaskFailed,
+		},
+		run.TaskRunning: {
+			run.TaskRequeue: run.TaskReady, run.TaskFinish: run.TaskDone, run.TaskFail: run.TaskFailed,
+			run.TaskStop: run.TaskCancelled,
+		},
 		run.TaskDone:      {},
 		run.TaskFailed:    {run.TaskLate: run.TaskDone, run.TaskAmend: run.TaskFailed},
 		run.TaskCancelled: {},
@@ -72,10 +80,14 @@ func TestTaskMachine(t *testing.T) {
 func TestAttemptMachine(t *testing.T) {
 	checkTable(t, run.AttemptStatuses(), run.AttemptTriggers(), run.AttemptStatus.On, map[run.AttemptStatus]map[run.AttemptTrigger]run.AttemptStatus{
 		run.AttemptOffered: {run.AttemptAccept: run.AttemptAccepted, run.AttemptSupersede: run.AttemptSuperseded},
-		run.AttemptAccepted: {run.AttemptAccept: run.AttemptAccepted, run.AttemptCancel: run.AttemptCancelling, run.AttemptSucceed: run.AttemptSucceeded,
-			run.AttemptFail: run.AttemptFailed, run.AttemptStop: run.AttemptCancelled, run.AttemptLose: run.AttemptLost},
-		run.AttemptCancelling: {run.AttemptAccept: run.AttemptCancelling, run.AttemptSucceed: run.AttemptSucceeded, run.AttemptFail: run.AttemptFailed,
-			run.AttemptStop: run.AttemptCancelled, run.AttemptLose: run.AttemptLost},
+		run.AttemptAccepted: {
+			run.AttemptAccept: run.AttemptAccepted, run.AttemptCancel: run.AttemptCancelling, run.AttemptSucceed: run.AttemptSucceeded,
+			run.AttemptFail: run.AttemptFailed, run.AttemptStop: run.AttemptCancelled, run.AttemptLose: run.AttemptLost,
+		},
+		run.AttemptCancelling: {
+			run.AttemptAccept: run.AttemptCancelling, run.AttemptSucceed: run.AttemptSucceeded, run.AttemptFail: run.AttemptFailed,
+			run.AttemptStop: run.AttemptCancelled, run.AttemptLose: run.AttemptLost,
+		},
 		run.AttemptSucceeded:  {},
 		run.AttemptFailed:     {},
 		run.AttemptCancelled:  {},

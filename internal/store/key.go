@@ -16,8 +16,10 @@ func (t *tx) ObjectKeys(ctx context.Context, after string, limit int) ([]engine.
 	}
 	var objects []engine.Object
 	for _, r := range rows {
-		objects = append(objects, engine.Object{ID: r.ID, Org: r.Org, Kind: r.Kind,
-			Key: state.Key{Kind: r.KeyKind, Name: r.KeyName, Version: r.KeyVersion}, Wrapped: present(r.Wrapped)})
+		objects = append(objects, engine.Object{
+			ID: r.ID, Org: r.Org, Kind: r.Kind,
+			Key: state.Key{Kind: r.KeyKind, Name: r.KeyName, Version: r.KeyVersion}, Wrapped: present(r.Wrapped),
+		})
 	}
 	return objects, nil
 }
@@ -27,8 +29,10 @@ func (t *tx) RewrapObject(ctx context.Context, o engine.Object, by state.Key, wr
 	if err := t.q.RewrapVersion(ctx, db.RewrapVersionParams{KeyKind: by.Kind, KeyName: by.Name, KeyVersion: by.Version, ID: o.ID}); err != nil {
 		return t.err("rewrapping", "object", err)
 	}
-	n, err := t.q.RewrapObject(ctx, db.RewrapObjectParams{KeyKind: by.Kind, KeyName: by.Name, KeyVersion: by.Version, Wrapped: wrapped,
-		ID: o.ID, Before: o.Wrapped})
+	n, err := t.q.RewrapObject(ctx, db.RewrapObjectParams{
+		KeyKind: by.Kind, KeyName: by.Name, KeyVersion: by.Version, Wrapped: wrapped,
+		ID: o.ID, Before: o.Wrapped,
+	})
 	if err == nil && n == 0 {
 		err = fault.New(fault.Conflict, "object_changed", "The object %s was deleted or wrapped anew meanwhile.", o.ID)
 	}

@@ -103,8 +103,10 @@ func (s seeder) agents(ctx context.Context) error {
 func (s seeder) ago(d time.Duration) time.Time { return s.now.Add(-d) }
 
 func (s seeder) stack(ctx context.Context, tx engine.Tx, name string, production bool) (run.Stack, error) {
-	return tx.PutStack(ctx, run.Stack{ID: id.New(id.Stack, s.now), Org: s.org.ID, Name: name, Account: s.acc.ID, Production: production,
-		Approval: run.HighRisk, CreatedAt: s.ago(48 * time.Hour), UpdatedAt: s.ago(48 * time.Hour)})
+	return tx.PutStack(ctx, run.Stack{
+		ID: id.New(id.Stack, s.now), Org: s.org.ID, Name: name, Account: s.acc.ID, Production: production,
+		Approval: run.HighRisk, CreatedAt: s.ago(48 * time.Hour), UpdatedAt: s.ago(48 * time.Hour),
+	})
 }
 
 // runs are old, ended runs of a fleet of stacks, a minute apart.
@@ -136,12 +138,16 @@ func (s seeder) runs(ctx context.Context) error {
 
 func (s seeder) endedRun(i int, st run.Stack) run.Run {
 	at := s.ago(time.Hour + time.Duration(manyRuns-i)*time.Minute)
-	r := run.Run{ID: id.New(id.Run, at), Org: s.org.ID, Stack: st.ID, StackName: st.Name, Account: s.acc.ID, Kind: run.Deploy,
+	r := run.Run{
+		ID: id.New(id.Run, at), Org: s.org.ID, Stack: st.ID, StackName: st.Name, Account: s.acc.ID, Kind: run.Deploy,
 		Status: run.Succeeded, Risk: "low", PlanDigest: "sha256:" + strings.Repeat(fmt.Sprintf("%04x", i), 16), Production: st.Production,
 		CreatedBy: run.Person{Kind: "user", ID: "usr_seed", Name: "ci"}, CreatedAt: at, EndedAt: at.Add(40 * time.Second),
-		Approval: run.Approval{Policy: run.HighRisk, Status: run.ApprovalSkipped, Reason: "nothing is destroyed"}}
-	c := run.Component{Run: r.ID, Name: "main", StateName: st.Name + ".main", Action: "update", Status: run.ComponentDone,
-		Plan: &run.Plan{Digest: r.PlanDigest, View: json.RawMessage("{}"), Tool: "tofu", Version: "1.12.6", Add: i % 5, Change: 1, HasChanges: true, Risk: "low"}}
+		Approval: run.Approval{Policy: run.HighRisk, Status: run.ApprovalSkipped, Reason: "nothing is destroyed"},
+	}
+	c := run.Component{
+		Run: r.ID, Name: "main", StateName: st.Name + ".main", Action: "update", Status: run.ComponentDone,
+		Plan: &run.Plan{Digest: r.PlanDigest, View: json.RawMessage("{}"), Tool: "tofu", Version: "1.12.6", Add: i % 5, Change: 1, HasChanges: true, Risk: "low"},
+	}
 	switch i % 10 {
 	case 7:
 		r.Status, r.Class, r.Message, c.Status = run.Failed, run.Configuration, "Error: "+hostile, run.ComponentFailed
@@ -159,10 +165,12 @@ func (s seeder) endedRun(i int, st run.Stack) run.Run {
 func (s seeder) lostRun(ctx context.Context) (string, error) {
 	started, ended := s.ago(30*time.Minute), s.ago(20*time.Minute)
 	runID := id.New(id.Run, started)
-	attempt := run.Attempt{ID: id.New(id.Attempt, started), Org: s.org.ID, Task: id.New(id.Task, started), Run: runID, Component: "main",
+	attempt := run.Attempt{
+		ID: id.New(id.Attempt, started), Org: s.org.ID, Task: id.New(id.Task, started), Run: runID, Component: "main",
 		TaskKind: run.TaskApply, Number: 1, AgentName: "prod-eu-1", Status: run.AttemptLost, Stage: "apply", Progress: "3 of 7 resources",
 		OfferedAt: started, AcceptedAt: started, HeartbeatAt: s.ago(22 * time.Minute), EndedAt: ended, Class: run.ClassLost,
-		Message: "no heartbeat for 2 minutes", PartialApply: true}
+		Message: "no heartbeat for 2 minutes", PartialApply: true,
+	}
 	err := s.store.Update(ctx, func(tx engine.Tx) error {
 		st, err := s.stack(ctx, tx, "billing", true)
 		if err != nil {
@@ -173,18 +181,24 @@ func (s seeder) lostRun(ctx context.Context) (string, error) {
 			return err
 		}
 		attempt.Agent = agents[0].ID
-		r := run.Run{ID: runID, Org: s.org.ID, Stack: st.ID, StackName: st.Name, Account: s.acc.ID, Kind: run.Deploy, Status: run.Failed, Risk: "high",
+		r := run.Run{
+			ID: runID, Org: s.org.ID, Stack: st.ID, StackName: st.Name, Account: s.acc.ID, Kind: run.Deploy, Status: run.Failed, Risk: "high",
 			PlanDigest: "sha256:" + strings.Repeat("ab", 32), Production: true, Hold: true, CreatedAt: started, EndedAt: ended, Class: run.ClassLost,
 			PartialApply: true, Message: "The agent prod-eu-1 was not heard of for 2 minutes in the apply.",
 			CreatedBy: run.Person{Kind: "user", ID: "usr_seed", Name: "ci"},
-			Approval: run.Approval{Policy: run.HighRisk, Required: true, Status: run.ApprovalGiven, Digest: "sha256:" + strings.Repeat("ab", 32),
-				By: "usr_seed", ByName: "Ana", At: started}}
+			Approval: run.Approval{
+				Policy: run.HighRisk, Required: true, Status: run.ApprovalGiven, Digest: "sha256:" + strings.Repeat("ab", 32),
+				By: "usr_seed", ByName: "Ana", At: started,
+			},
+		}
 		r.Components = []run.Component{{Run: runID, Name: "main", StateName: "billing.main", Action: "update", Status: run.ComponentFailed, Message: r.Message}}
 		if err := tx.CreateRun(ctx, r); err != nil {
 			return err
 		}
-		task := run.Task{ID: attempt.Task, Org: s.org.ID, Run: runID, Component: "main", Account: s.acc.ID, Kind: run.TaskApply,
-			Status: run.TaskFailed, Attempts: 1, CreatedAt: started, EndedAt: ended}
+		task := run.Task{
+			ID: attempt.Task, Org: s.org.ID, Run: runID, Component: "main", Account: s.acc.ID, Kind: run.TaskApply,
+			Status: run.TaskFailed, Attempts: 1, CreatedAt: started, EndedAt: ended,
+		}
 		if err := tx.CreateTask(ctx, task); err != nil {
 			return err
 		}
@@ -214,10 +228,14 @@ func (s seeder) leftState(ctx context.Context, tx engine.Tx, a run.Attempt) erro
 	if err := tx.CreateState(ctx, st); err != nil {
 		return err
 	}
-	st.Lock = &state.Lock{Key: id.New(id.Lock, s.now), TakenAt: a.AcceptedAt,
-		Info: state.LockInfo{ID: "7c0e4f9a-5a5e-4c3b-8d3f-1f2e3d4c5b6a", Operation: "OperationTypeApply", Who: "Žofie@日本-host\u202eevil",
-			Version: "1.12.6", Created: a.AcceptedAt.UTC().Format(time.RFC3339Nano)},
-		Holder: state.Holder{Kind: state.HolderAttempt, ID: a.ID, Name: a.AgentName, Run: a.Run, Task: a.Task, Attempt: a.ID}}
+	st.Lock = &state.Lock{
+		Key: id.New(id.Lock, s.now), TakenAt: a.AcceptedAt,
+		Info: state.LockInfo{
+			ID: "7c0e4f9a-5a5e-4c3b-8d3f-1f2e3d4c5b6a", Operation: "OperationTypeApply", Who: "Žofie@日本-host\u202eevil",
+			Version: "1.12.6", Created: a.AcceptedAt.UTC().Format(time.RFC3339Nano),
+		},
+		Holder: state.Holder{Kind: state.HolderAttempt, ID: a.ID, Name: a.AgentName, Run: a.Run, Task: a.Task, Attempt: a.ID},
+	}
 	st.Hold = &state.Hold{Run: a.Run, Since: a.AcceptedAt}
 	return tx.UpdateState(ctx, st)
 }
