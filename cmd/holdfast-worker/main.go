@@ -42,7 +42,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	log := logger(c.LogLevel, c.LogFormat)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
@@ -73,4 +73,14 @@ func lifeline(ctx context.Context) context.Context {
 		cancel()
 	}()
 	return ctx
+}
+
+func logger(level, format string) *slog.Logger {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(level)) // the settings allow only words it knows
+	o := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o))
 }

@@ -25,7 +25,6 @@ type spoken struct {
 	executor.Result
 	errors   []string // the first of them
 	progress tofu.Progress
-	warned   bool
 }
 
 // why is one sentence about a command that did not succeed.
@@ -170,25 +169,43 @@ func sentence(d *tofu.Diagnostic) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// errorFinder looks for lines that begin with Error in plain text. Its memory is one line.
+// errorFinder looks for lines that begin with Error in plain text, and what is said below them. Its memory is one line.
 type errorFinder struct {
 	said *spoken
 	line []byte
+	open bool // the last error's text goes on
 }
 
+// maxErrorText bounds one error's text.
+const maxErrorText = 400
+
 func (e *errorFinder) Write(p []byte) (int, error) {
-	const most = 400
 	for _, c := range p {
 		if c != '\n' {
-			if len(e.line) < most {
+			if len(e.line) < maxErrorText {
 				e.line = append(e.line, c)
 			}
 			continue
 		}
-		if text, ok := strings.CutPrefix(strings.TrimLeft(string(e.line), "│ "), "Error: "); ok {
-			e.said.remember(strings.TrimSpace(text))
-		}
+		e.take(strings.TrimSpace(strings.ToValidUTF8(strings.TrimLeft(string(e.line), "│ "), "")))
 		e.line = e.line[:0]
 	}
 	return len(p), nil
+}
+
+func (e *errorFinder) take(line string) {
+	last := len(e.said.errors) - 1
+	switch text, begins := strings.CutPrefix(line, "Error: "); {
+	case begins:
+		e.open = len(e.said.errors) < errorsKept
+		e.said.remember(text)
+	case strings.HasPrefix(line, "Warning: "):
+		e.open = false
+	case line == "" || !e.open:
+	case len(e.said.errors[last])+len(line) > maxErrorText:
+		e.said.errors[last] += " …"
+		e.open = false
+	default:
+		e.said.errors[last] += " " + line
+	}
 }

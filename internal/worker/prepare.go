@@ -138,7 +138,11 @@ func (a *attempt) init(ctx context.Context) error {
 		return err
 	}
 	if said.Exit.Kind != tofu.ExitOK {
-		return fail(classOf(said, link.ClassConfiguration), "%s", said.why("init"))
+		class := link.ClassConfiguration
+		if a.Apply {
+			class = link.ClassInfrastructure // the same configuration could be initialised for the plan
+		}
+		return fail(classOf(said, class), "%s", said.why("init"))
 	}
 	if err := a.checkBackend(); err != nil {
 		return err
