@@ -162,11 +162,7 @@ func (d *deciding) show(ctx context.Context, r api.Run, p api.RunPlan) error {
 
 // ask puts the question and waits for a line beside the loop: the run may end, or be decided on elsewhere, first.
 func (d *deciding) ask(ctx context.Context, r api.Run) {
-	word := r.Production && r.Totals.Destroy+r.Totals.Replace > 0
-	question := "Apply exactly this plan (" + r.PlanDigest + ")? [y/N] "
-	if word {
-		question = "Apply exactly this plan (" + r.PlanDigest + ")? It destroys something in production: type yes, or anything else to reject it: "
-	}
+	question, word := questionOf(r, r.PlanDigest)
 	// What was typed before the plan could be seen is no answer to it.
 	dropTyped(d.c.Stdin.(*os.File))
 	d.live.s.print("%s", d.live.s.bold(question))
@@ -184,6 +180,15 @@ func (d *deciding) ask(ctx context.Context, r api.Run) {
 		}
 		return func() error { return d.answer(ctx, r, line, ok, word) }
 	})
+}
+
+// questionOf is how an approver is asked, and whether only the whole word yes will do.
+func questionOf(r api.Run, digest string) (question string, word bool) {
+	question = "Apply exactly this plan (" + digest + ") in " + r.Stack + "?"
+	if r.Production && r.Totals.Destroy+r.Totals.Replace > 0 {
+		return question + " It destroys something in production: type yes, or anything else for no: ", true
+	}
+	return question + " [y/N] ", false
 }
 
 // readLines gives the lines of a terminal until its end. It cannot be stopped while it waits for one; it ends with

@@ -321,7 +321,8 @@ func (cmd *runApproveCmd) lookAtIt(ctx context.Context, c *call, server *client.
 		return "", err
 	}
 	showPlan(c.msg, views, false)
-	return p.PlanDigest, c.confirm("Apply exactly this plan ("+p.PlanDigest+") in "+r.Stack+"? [y/N] ", "--digest")
+	question, word := questionOf(r, p.PlanDigest)
+	return p.PlanDigest, c.confirm(ctx, question, "--digest", word)
 }
 
 type runRejectCmd struct {

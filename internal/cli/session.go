@@ -82,25 +82,14 @@ func loopback(u *url.URL) bool {
 
 // askToken reads a token from a terminal without showing it, or from standard input.
 func (c *call) askToken(addr string, stdin bool) (redact.Secret, error) {
-	read := func() (string, error) {
-		line, err := bufio.NewReader(io.LimitReader(c.Stdin, maxToken)).ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		return line, err
-	}
+	read := c.readToken
 	if !stdin {
 		f, ok := c.Stdin.(*os.File)
 		if !ok || !term.IsTerminal(int(f.Fd())) {
 			return redact.Secret{}, fault.New(fault.Invalid, codeUsage, "There is no terminal to ask for the token on.").
 				WithHint("Give it on standard input: holdfast login %s --token-stdin", addr)
 		}
-		c.msg.print("Token for %s: ", addr)
-		read = func() (string, error) {
-			b, err := term.ReadPassword(int(f.Fd()))
-			c.msg.print("\n")
-			return string(b), err
-		}
+		read = func() (string, error) { return c.typeToken(f, addr) }
 	}
 	text, err := read()
 	if err != nil {
@@ -112,6 +101,31 @@ func (c *call) askToken(addr string, stdin bool) (redact.Secret, error) {
 			WithHint("An administrator makes one with holdfast token create; the web UI does, too.")
 	}
 	return redact.NewSecret(text), nil
+}
+
+func (c *call) readToken() (string, error) {
+	line, err := bufio.NewReader(io.LimitReader(c.Stdin, maxToken)).ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return line, err
+}
+
+// typeToken asks on a terminal. It shows nothing from before the question is there: a token may be pasted at once.
+func (c *call) typeToken(f *os.File, addr string) (text string, err error) {
+	before, err := term.MakeRaw(int(f.Fd()))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, term.Restore(int(f.Fd()), before)) }()
+	text, err = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{f, c.Stderr}, "").ReadPassword("Token for " + redact.Plain(addr) + ": ")
+	if errors.Is(err, io.EOF) { // Ctrl-C and Ctrl-D, which are only keys here
+		err = nil
+	}
+	return text, err
 }
 
 type logoutCmd struct {

@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"context"
+	"os"
 	"strings"
 	"time"
 
@@ -135,7 +135,7 @@ func (cmd *stackDeleteCmd) Run(ctx context.Context, c *call) error {
 		return err
 	}
 	if !cmd.Yes {
-		if err := c.confirm("Forget the stack "+cmd.Stack+"? What it deployed goes on existing. [y/N] ", "--yes"); err != nil {
+		if err := c.confirm(ctx, "Forget the stack "+cmd.Stack+"? What it deployed goes on existing. [y/N] ", "--yes", false); err != nil {
 			return err
 		}
 	}
@@ -149,14 +149,24 @@ func (cmd *stackDeleteCmd) Run(ctx context.Context, c *call) error {
 	return nil
 }
 
-// confirm asks a yes-or-no question. Without a terminal nobody can answer, and flag says how to do without.
-func (c *call) confirm(question, flag string) error {
+// confirm asks a yes-or-no question; with word, only the whole word is a yes. Without a terminal nobody can answer, and
+// flag says how to do without.
+func (c *call) confirm(ctx context.Context, question, flag string, word bool) error {
 	if !c.interactive() {
 		return fault.New(fault.Invalid, codeUsage, "This asks before it does anything, and there is no terminal to ask on.").WithHint("Say %s.", flag)
 	}
+	answers := make(chan string)
+	dropTyped(c.Stdin.(*os.File))
+	go readLines(c.Stdin.(*os.File), answers)
 	c.msg.print("%s", c.msg.bold(question))
-	line, _ := bufio.NewReader(c.Stdin).ReadString('\n') // an end of input is no yes
-	if !agrees(line, false) {
+	var line string
+	select {
+	case line = <-answers: // an end of input is no yes
+	case <-ctx.Done():
+		c.msg.print("\n")
+		return context.Cause(ctx)
+	}
+	if !agrees(line, word) {
 		c.msg.print("Nothing was changed.\n")
 		return ended{exitRefused}
 	}

@@ -70,7 +70,7 @@ func TestUpAsksAndAppliesExactlyThat(t *testing.T) {
 	term.expect("(sensitive)")
 	term.expect("High risk: destroys 1 object.")
 	r := w.wantStatus(t, "awaiting_approval")
-	term.expect("Apply exactly this plan (" + r.PlanDigest + ")? [y/N] ")
+	term.expect("Apply exactly this plan (" + r.PlanDigest + ") in shop? [y/N] ")
 	term.send("y\n")
 	term.expect("password = ")
 	term.expect("(sensitive)")
@@ -125,6 +125,21 @@ func TestUpWantsTheWholeWordBeforeItDestroysInProduction(t *testing.T) {
 		term.exit(map[string]int{"rejected": 3, "succeeded": 0}[want])
 		w.wantStatus(t, want)
 	}
+}
+
+func TestApproveWantsTheWholeWordToo(t *testing.T) {
+	w := newWorkplace(t)
+	newAgent(t, w.server, nil)
+	up := onTerminal(t, w.environ, "up", w.dir, "--production")
+	up.expect("type yes")
+	r := w.run(t)
+	term := onTerminal(t, w.environ, "run", "approve", r.ID)
+	term.expect("type yes")
+	term.send("y\n")
+	term.exit(3)
+	w.wantStatus(t, "awaiting_approval")
+	up.send(ctrlC)
+	up.exit(3)
 }
 
 func TestUpEndOfInputLeavesThePlanWaiting(t *testing.T) {
@@ -260,6 +275,24 @@ func TestApproveOnATerminalShowsThePlan(t *testing.T) {
 	up.exit(0)
 }
 
+func TestQuestionsEndWithCtrlC(t *testing.T) {
+	w := newWorkplace(t)
+	newAgent(t, w.server, nil)
+	up := onTerminal(t, w.environ, "up", w.dir)
+	up.expect("[y/N] ")
+	r := w.run(t)
+	for _, args := range [][]string{{"stack", "delete", "shop"}, {"run", "approve", r.ID}} {
+		term := onTerminal(t, w.environ, args...)
+		term.expect("[y/N] ")
+		term.send(ctrlC)
+		term.expect("interrupted")
+		term.exit(1)
+	}
+	w.wantStatus(t, "awaiting_approval")
+	up.send(ctrlC)
+	up.exit(3)
+}
+
 func TestLoginAsksWithoutShowing(t *testing.T) {
 	w := newWorkplace(t)
 	home := t.TempDir()
@@ -277,6 +310,11 @@ func TestLoginAsksWithoutShowing(t *testing.T) {
 	term.send(adminToken + "\n")
 	term.expect("Signed in to " + w.url() + " as ")
 	term.exit(0)
+	stopped := onTerminal(t, environ, "login", w.url())
+	stopped.expect("Token for ")
+	stopped.send(ctrlC)
+	stopped.expect("No token was given.")
+	stopped.exit(2)
 	if strings.Contains(term.all(), adminToken) || strings.Contains(wrong.all(), "wrong\r\n\x1b") || strings.Contains(wrong.all(), "hf_pat_wrong") {
 		t.Errorf("the token is on the screen:\n%s", term.all())
 	}
