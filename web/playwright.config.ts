@@ -33,10 +33,8 @@ export default defineConfig({
   reporter: [["list"]],
   use: { launchOptions: chromium, trace: "retain-on-failure" },
   projects: [
-    { name: "desktop", testMatch: "pages.spec.ts", use: { ...desktop, colorScheme: "light" } },
-    { name: "desktop dark", testMatch: "pages.spec.ts", use: { ...desktop, colorScheme: "dark" } },
-    { name: "phone", testMatch: "pages.spec.ts", use: { ...phone, colorScheme: "light" } },
-    { name: "phone dark", testMatch: "pages.spec.ts", use: { ...phone, colorScheme: "dark" } },
+    { name: "desktop", testMatch: "pages.spec.ts", use: desktop },
+    { name: "phone", testMatch: "pages.spec.ts", use: phone },
     { name: "use", testMatch: "use.spec.ts", use: desktop },
   ],
 });

@@ -30,23 +30,24 @@ export const test = base.extend<{ signedIn: Page; allowed: string[] }>({
   },
 });
 
-/** Says what a machine can say about who can use the page. */
-export async function accessible(page: Page): Promise<void> {
-  const { violations } = await new AxeBuilder({ page }).analyze();
-  expect(
-    violations.map((v) => `${v.id}: ${v.nodes.map((n) => `${n.target.join(" ")} ${n.failureSummary}`).join("\n")}`),
-  ).toEqual([]);
-}
-
-/** The page is not wider than the window: nothing is to be found by scrolling sideways. */
-export async function fits(page: Page): Promise<void> {
+/**
+ * What a machine can say of a page, in light and in dark: it fits into the window, so that nothing is to be found by
+ * scrolling sideways, and axe finds nothing. Of a long list the first rows stand for all. A picture of each is kept
+ * in shots/, for the eye.
+ */
+export async function look(page: Page, name: string, info: TestInfo, whole = false): Promise<void> {
   const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
   expect(over, "pixels beyond the window").toBeLessThanOrEqual(0);
-}
-
-/** Keeps a picture of the page for the eye, in shots/. */
-export async function shot(page: Page, name: string, info: TestInfo, whole = false): Promise<void> {
-  await page.screenshot({ path: `shots/${name}-${info.project.name.replace(" ", "-")}.png`, fullPage: whole });
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    await expect(page.locator("html")).toHaveAttribute("data-mantine-color-scheme", colorScheme);
+    const { violations } = await new AxeBuilder({ page }).exclude("tbody tr:nth-child(n+7)").analyze();
+    const said = violations.map(
+      (v) => `${v.id}: ${v.nodes.map((n) => `${n.target.join(" ")} ${n.failureSummary}`).join("\n")}`,
+    );
+    expect(said, `axe, ${colorScheme}`).toEqual([]);
+    await page.screenshot({ path: `shots/${name}-${info.project.name}-${colorScheme}.png`, fullPage: whole });
+  }
 }
 
 export { expect };

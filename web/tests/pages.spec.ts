@@ -1,8 +1,8 @@
 import type { Page } from "@playwright/test";
-import { accessible, expect, fits, shot, test } from "./browser";
+import { expect, look, test } from "./browser";
 import { served } from "./server";
 
-/** Every page as it stands once loaded: in this project's width and colours, for axe, for the eye, and for the policy. */
+/** Every page as it stands once loaded: in this project's width and in both colours, for axe, the eye and the policy. */
 const pages: { name: string; at: () => string; ready: (p: Page) => Promise<void> }[] = [
   { name: "runs", at: () => "/runs", ready: (p) => expect(p.getByRole("row")).not.toHaveCount(0) },
   {
@@ -85,9 +85,7 @@ for (const { name, at, ready } of pages) {
   test(name, async ({ signedIn: page }, info) => {
     await page.goto(served().address + at());
     await ready(page);
-    await fits(page);
-    await accessible(page);
-    await shot(page, name, info, true);
+    await look(page, name, info, true);
   });
 }
 
@@ -101,9 +99,7 @@ test.describe("without a session", () => {
     test(name, async ({ page }, info) => {
       await page.goto(`${served().address}/signin${hash}`);
       await expect(page.getByRole("button", { name: button })).toBeVisible();
-      await fits(page);
-      await accessible(page);
-      await shot(page, name, info);
+      await look(page, name, info);
     });
   }
 });
@@ -119,9 +115,7 @@ for (const [name, open] of [
     const dialog = page.getByRole("dialog");
     await expect(dialog).toBeVisible();
     await expect(dialog).toHaveCSS("opacity", "1");
-    await fits(page);
-    await accessible(page);
-    await shot(page, name, info);
+    await look(page, name, info);
   });
 }
 
@@ -129,12 +123,10 @@ test("dialog-agent and the account menu", async ({ signedIn: page }, info) => {
   await page.goto(`${served().address}/agents`);
   await page.getByRole("button", { name: "Add an agent …" }).click();
   await expect(page.getByRole("dialog").getByLabel("Account")).toHaveValue("local");
-  await accessible(page);
-  await shot(page, "dialog-agent", info);
+  await look(page, "dialog-agent", info);
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);
   await page.getByRole("banner").getByRole("button").click();
   await expect(page.getByRole("button", { name: "Sign out" })).toBeVisible();
-  await accessible(page);
-  await shot(page, "menu", info);
+  await look(page, "menu", info);
 });

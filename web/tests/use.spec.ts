@@ -189,11 +189,15 @@ test("a stuck state says who, since when, whether they live, and the way out", a
   await expect(page.getByRole("row")).toHaveCount(3);
   await page.getByRole("link", { name: "billing.main" }).click();
   await expect(page.getByText("Its agent was lost")).toBeVisible();
-  await expect(page.getByText("holdfast state unlock billing.main --id 7c0e4f9a-5a5e-4c3b-8d3f-1f2e3d4c5b6a --force")).toBeVisible();
+  await expect(
+    page.getByText("holdfast state unlock billing.main --id 7c0e4f9a-5a5e-4c3b-8d3f-1f2e3d4c5b6a --force"),
+  ).toBeVisible();
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.getByRole("button", { name: /^Copy/ }).click();
   await expect(page.getByRole("button", { name: /^Copied/ })).toBeVisible();
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain("state unlock billing.main --id 7c0e4f9a");
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain(
+    "state unlock billing.main --id 7c0e4f9a",
+  );
   await page.getByRole("link", { name: lost }).first().click();
   await expect(page).toHaveURL(`${address}/runs/${lost}`);
 });
