@@ -93,7 +93,7 @@ func (f fixture) commits(t *testing.T) int {
 }
 
 // queue holds the turn in an update that runs first, until n others wait behind it.
-func (f fixture) queue(t *testing.T, first func(store.Session) error, n int, other func(i int) error) (firstErr error, errs []error) {
+func (f fixture) queue(t *testing.T, first func(store.Session) error, n int, other func(i int) error) (errs []error, firstErr error) {
 	t.Helper()
 	running, release := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
@@ -115,7 +115,7 @@ func (f fixture) queue(t *testing.T, first func(store.Session) error, n int, oth
 	f.await(t, n)
 	close(release)
 	all.Wait()
-	return firstErr, errs
+	return errs, firstErr
 }
 
 // await returns when n updates wait for their turn.
@@ -140,7 +140,7 @@ func TestUpdatesThatWaitShareACommit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	before := f.commits(t)
-	first, errs := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 40,
+	errs, first := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 40,
 		func(i int) error { return f.insert(t.Context(), fmt.Sprint(i)) })
 	if err := errors.Join(append(errs, first)...); err != nil {
 		t.Fatalf("updates: %v", err)
@@ -159,7 +159,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	before := f.commits(t)
-	first, errs := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 3*maxBatch,
+	errs, first := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 3*maxBatch,
 		func(i int) error { return f.insert(t.Context(), fmt.Sprint(i)) })
 	if err := errors.Join(append(errs, first)...); err != nil {
 		t.Fatalf("updates: %v", err)
@@ -173,7 +173,7 @@ func TestContextThatEndsInTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, errs := f.queue(t, func(store.Session) error {
+	errs, _ := f.queue(t, func(store.Session) error {
 		cancel()
 		f.await(t, 1) // the one that is not cancelled
 		return nil
@@ -198,7 +198,7 @@ func TestRolledBackBatchRunsAgain(t *testing.T) {
 	f := newFixture(t)
 	boom := errors.New("boom")
 	runs := make([]int, 9)
-	first, errs := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 9, func(i int) error {
+	errs, first := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 9, func(i int) error {
 		return f.update(t.Context(), func(s store.Session) error {
 			runs[i]++
 			if err := insert(t.Context(), s, fmt.Sprint(i)); err != nil {
@@ -234,7 +234,7 @@ func TestRolledBackBatchRunsAgain(t *testing.T) {
 func TestFailedCommitFailsAllThatShareIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	first, errs := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 3, func(i int) error {
+	errs, first := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 3, func(i int) error {
 		return f.update(t.Context(), func(s store.Session) error {
 			if i != 1 {
 				return insert(t.Context(), s, fmt.Sprint(i))
@@ -273,7 +273,7 @@ func TestFullDatabase(t *testing.T) {
 	if err := f.session.QueryRowContext(t.Context(), fmt.Sprint("PRAGMA max_page_count = ", pages+20)).Scan(&limit); err != nil {
 		t.Fatal(err)
 	}
-	first, errs := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 10, func(i int) error {
+	errs, first := f.queue(t, func(s store.Session) error { return insert(t.Context(), s, "first") }, 10, func(i int) error {
 		return f.update(t.Context(), func(s store.Session) error {
 			id := fmt.Sprint(i)
 			if i%2 == 1 {
@@ -384,7 +384,7 @@ func TestContextThatEndsInAStatement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	runs := 0
-	first, errs := f.queue(t, func(s store.Session) error {
+	errs, first := f.queue(t, func(s store.Session) error {
 		runs++
 		return insert(t.Context(), s, "first")
 	}, 1, func(int) error {

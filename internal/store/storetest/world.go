@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -188,7 +187,7 @@ func together(t testing.TB, n int, fn func(i int) error) []error {
 		select {
 		case <-done:
 		case <-limit:
-			t.Fatal(fmt.Sprintf("%d at once have not ended after %s", n, wait))
+			t.Fatalf("%d at once have not ended after %s", n, wait)
 		}
 	}
 	return errs
