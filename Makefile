@@ -23,7 +23,7 @@ demo: build ## a server, an agent, and examples/hello through plan, approval and
 	scripts/demo
 
 dev: build ## a server, an agent and sample data in .holdfast, left running; prints a sign-in link
-	HOLDFAST_TOFU_BIN="$$(scripts/tofu --demo)" bin/holdfast dev
+	HOLDFAST_TOFU_BIN="$$(scripts/tofu --demo)" exec bin/holdfast dev
 
 $(UI): $(UI_SOURCES) | web/node_modules/.package-lock.json
 	cd web && npm run build
