@@ -66,6 +66,8 @@ func TestQueriesUseIndexes(t *testing.T) {
 	harmless := regexp.MustCompile(`^SCAN CONSTANT ROW`)
 	// The components of one run are few, and found by its id.
 	few := map[string]bool{"components": true, "componentsInBrief": true}
+	// An administrator asks it during a rewrap, which reads every object anyway; an index would cost each save.
+	delete(all, "keyUses")
 	for name, text := range all {
 		args := 0
 		for _, m := range number.FindAllStringSubmatch(text, -1) {
