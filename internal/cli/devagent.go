@@ -88,15 +88,34 @@ func (a *devAgent) wait(ctx context.Context) error {
 	}
 	select {
 	case err := <-a.ended:
-		why := "no error"
-		if err != nil {
-			why = err.Error()
-		}
-		return fmt.Errorf("the agent ended by itself (%s); its log is %s", why, a.log)
+		return a.endedBySelf(err)
 	case <-ctx.Done():
 		a.stop()
 		return nil
 	}
+}
+
+// endedBySelf says why an agent ended that was not asked to. What it says of its settings is said here as well, since
+// they are those that dev was started with.
+func (a *devAgent) endedBySelf(err error) error {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	said, readErr := os.ReadFile(a.log)
+	if ok && exit.ExitCode() == exitUsage && readErr == nil {
+		return config.Invalid("The agent cannot be started: %s", tail(string(said), agentSaid))
+	}
+	why := "no error"
+	if err != nil {
+		why = err.Error()
+	}
+	return fmt.Errorf("the agent ended by itself (%s); its log is %s", why, a.log)
+}
+
+// agentSaid is how many lines at the end of its log an agent needs to say what is wrong with its settings.
+const agentSaid = 4
+
+func tail(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // stop asks the agent to end, and ends it where it does not.
