@@ -59,8 +59,12 @@ func showBackend(s *screen, name, tool string, b backendConfig) {
 	s.print("#   %s init\n", tool)
 	s.print("terraform {\n  backend \"http\" {\n")
 	for _, line := range [][2]string{
-		{"address       ", b.Address}, {"lock_address  ", b.LockAddress}, {"unlock_address", b.UnlockAddress},
-		{"lock_method   ", b.LockMethod}, {"unlock_method ", b.UnlockMethod}, {"username      ", b.Username},
+		{"address       ", b.Address},
+		{"lock_address  ", b.LockAddress},
+		{"unlock_address", b.UnlockAddress},
+		{"lock_method   ", b.LockMethod},
+		{"unlock_method ", b.UnlockMethod},
+		{"username      ", b.Username},
 	} {
 		s.print("    %s = %s\n", line[0], strconv.Quote(line[1]))
 	}
