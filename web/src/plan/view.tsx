@@ -285,7 +285,6 @@ function Folding({
           <Text limit={300}>{name}</Text>
         </code>
         {notes.map((n, i) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: notes have no other name and never move
           <span key={i} className={css.notes}>
             {" · "}
             {n}

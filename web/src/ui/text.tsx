@@ -22,7 +22,6 @@ export function Text({ children, limit = 2000, lines = false }: Props) {
         p.kind === "text" ? (
           p.text
         ) : (
-          // biome-ignore lint/suspicious/noArrayIndexKey: a piece is its place in the text
           <span key={i} className={css.mark} title={p.title}>
             {p.text}
           </span>
