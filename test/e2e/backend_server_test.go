@@ -232,11 +232,11 @@ func (w *workdir) command(t *testing.T, args ...string) *exec.Cmd {
 // run expects the tool to succeed and gives what it printed.
 func (w *workdir) run(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, both bytes.Buffer
+	var out, errs bytes.Buffer
 	c := w.command(t, args...)
-	c.Stdout, c.Stderr = io.MultiWriter(&out, &both), &both
+	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, both.String())
+		t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out.String(), errs.String())
 	}
 	return out.String()
 }
