@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -31,7 +30,7 @@ func runBroker(ctx context.Context, environ []string, unisolated bool) error {
 	if err != nil {
 		return err
 	}
-	log := logger(c.LogLevel, c.LogFormat)
+	log := config.Logger(os.Stderr, c.LogLevel, c.LogFormat)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
@@ -68,16 +67,6 @@ func beside(name string) (string, error) {
 		return "", fmt.Errorf("find the own program: %w", err)
 	}
 	return filepath.Join(filepath.Dir(self), name), nil
-}
-
-func logger(level, format string) *slog.Logger {
-	var l slog.Level
-	_ = l.UnmarshalText([]byte(level)) // the settings allow only words it knows
-	o := &slog.HandlerOptions{Level: l}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, o))
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, o))
 }
 
 func exitCode(err error) int {

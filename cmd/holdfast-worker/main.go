@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -42,7 +41,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log := logger(c.LogLevel, c.LogFormat)
+	log := config.Logger(os.Stderr, c.LogLevel, c.LogFormat)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
@@ -73,14 +72,4 @@ func lifeline(ctx context.Context) context.Context {
 		cancel()
 	}()
 	return ctx
-}
-
-func logger(level, format string) *slog.Logger {
-	var l slog.Level
-	_ = l.UnmarshalText([]byte(level)) // the settings allow only words it knows
-	o := &slog.HandlerOptions{Level: l}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, o))
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, o))
 }

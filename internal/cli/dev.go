@@ -124,7 +124,7 @@ func (cmd *devCmd) prepare(c *call) (_ *dev, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d.log = logger(out, settings.LogLevel, settings.LogFormat)
+	d.log = config.Logger(out, settings.LogLevel, settings.LogFormat)
 	return d, nil
 }
 

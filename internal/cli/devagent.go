@@ -101,7 +101,7 @@ func (a *devAgent) endedBySelf(err error) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	said, readErr := os.ReadFile(a.log)
 	if ok && exit.ExitCode() == exitUsage && readErr == nil {
-		return config.Invalid("The agent cannot be started: %s", tail(string(said), agentSaid))
+		return config.Invalid("The agent cannot be started: %s", strings.Join(tail(string(said), agentSaid), "\n"))
 	}
 	why := "no error"
 	if err != nil {
@@ -112,11 +112,6 @@ func (a *devAgent) endedBySelf(err error) error {
 
 // agentSaid is how many lines at the end of its log an agent needs to say what is wrong with its settings.
 const agentSaid = 4
-
-func tail(text string, n int) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
 
 // stop asks the agent to end, and ends it where it does not.
 func (a *devAgent) stop() {

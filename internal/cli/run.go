@@ -239,6 +239,12 @@ func (cmd *runLogsCmd) Run(ctx context.Context, c *call) error {
 // lastLines of a log are shown where a run has failed.
 const lastLines = 25
 
+// tail is the last n lines of a text.
+func tail(text string, n int) []string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return all[max(len(all)-n, 0):]
+}
+
 // showLastLog shows the end of the log of a run's last attempt: mostly the tool's own words for what is wrong.
 func showLastLog(ctx context.Context, s *screen, server *client.Client, r api.Run) {
 	if len(r.Attempts) == 0 {
@@ -252,9 +258,8 @@ func showLastLog(ctx context.Context, s *screen, server *client.Client, r api.Ru
 		}
 		text.WriteString(chunk.Text)
 	}
-	all := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
 	s.print("\n")
-	for _, line := range all[max(len(all)-lastLines, 0):] {
+	for _, line := range tail(text.String(), lastLines) {
 		s.print("  %s %s\n", s.dim("|"), lines(line))
 	}
 	s.print("\n")

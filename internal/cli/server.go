@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
-	"log/slog"
 
 	"holdfast.dev/holdfast/internal/app"
 	"holdfast.dev/holdfast/internal/config"
@@ -23,7 +21,7 @@ func (serverCmd) Help() string {
 // Run serves.
 func (serverCmd) Run(ctx context.Context, c *call) error {
 	settings, warnings, err := config.LoadServer(c.Environ)
-	log := logger(c.Stderr, settings.LogLevel, settings.LogFormat)
+	log := config.Logger(c.Stderr, settings.LogLevel, settings.LogFormat)
 	for _, w := range warnings {
 		log.WarnContext(ctx, "look at the environment", "warning", w)
 	}
@@ -39,17 +37,4 @@ func (serverCmd) Run(ctx context.Context, c *call) error {
 		c.out.print("To sign in as the first administrator, open this link once, within 24 hours:\n\n  %s\n\n", link)
 	}
 	return server.Run(ctx)
-}
-
-// logger writes a program's own log.
-func logger(w io.Writer, level, format string) *slog.Logger {
-	var least slog.Level
-	if least.UnmarshalText([]byte(level)) != nil {
-		least = slog.LevelInfo // the settings could not be read; what is wrong with them is about to be said
-	}
-	o := &slog.HandlerOptions{Level: least}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	return slog.New(slog.NewTextHandler(w, o))
 }

@@ -105,11 +105,6 @@ const (
 	unisolatedHelp = "1 allows broker and worker to share a user: for development on one's own machine."
 )
 
-func logging(s *Set, level, format *string) {
-	Add(s, level, "LOG_LEVEL", "info", "debug, info, warn or error.", OneOf("debug", "info", "warn", "error"))
-	Add(s, format, "LOG_FORMAT", "text", "text or json.", OneOf("text", "json"))
-}
-
 func required(name string) *fault.Error { return Invalid("%s%s is required.", Prefix, name) }
 
 // foreign names a variable of environ that only a broker may have.

@@ -46,8 +46,7 @@ func ServerSettings(c *Server) *Set {
 	AddSecret(s, &c.DatabaseURL, "DATABASE_URL", "sqlite:FILE, or postgres://… for more than one server; default a file holdfast.db in the data folder.", databaseURL)
 	AddSecret(s, &c.BootstrapToken, "BOOTSTRAP_TOKEN", "Token of the first administrator, 32 characters or more; used at the first start and never again. Without it the first start prints a sign-in link.", bootstrapToken)
 	Add(s, &c.TrustedProxies, "TRUSTED_PROXIES", "", "Addresses or networks of proxies whose X-Forwarded-For is believed, separated by commas.", Prefixes)
-	Add(s, &c.LogLevel, "LOG_LEVEL", "info", "debug, info, warn or error.", OneOf("debug", "info", "warn", "error"))
-	Add(s, &c.LogFormat, "LOG_FORMAT", "text", "text or json.", OneOf("text", "json"))
+	logging(s, &c.LogLevel, &c.LogFormat)
 	AddSecret(s, &c.EncryptionKey, "TF_STATE_ENCRYPTION_KEY", "The platform key: 32 random bytes in base64 (openssl rand -base64 32). Keep a copy: without it no state can be read.", nil)
 	var old redact.Secret
 	s.settings = append(s.settings, oldKeys(&old, &c.OldEncryptionKeys))
