@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,4 +80,38 @@ func given(is bool, word string) string {
 		return word
 	}
 	return ""
+}
+
+// Introspect lists the tables that names finds (a query of one column) and has each of read fill in its part. It is
+// what the dialects' introspection has in common.
+func Introspect(ctx context.Context, db *sql.DB, names string, read ...func(context.Context, *sql.DB, *Table) error) ([]Table, error) {
+	var tables []Table
+	err := EachRow(ctx, db, names, nil, func(scan func(...any) error) error {
+		var t Table
+		defer func() { tables = append(tables, t) }()
+		return scan(&t.Name)
+	})
+	for i := range tables {
+		for _, fill := range read {
+			if err == nil {
+				err = fill(ctx, db, &tables[i])
+			}
+		}
+	}
+	return tables, err
+}
+
+// EachRow calls each for every row of the query's result, with that row's Scan.
+func EachRow(ctx context.Context, db *sql.DB, query string, args []any, each func(scan func(...any) error) error) error {
+	found, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = found.Close() }()
+	for found.Next() {
+		if err := each(found.Scan); err != nil {
+			return err
+		}
+	}
+	return found.Err()
 }

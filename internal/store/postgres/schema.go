@@ -10,24 +10,11 @@ import (
 )
 
 func schema(ctx context.Context, db *sql.DB) ([]store.Table, error) {
-	var tables []store.Table
-	err := rows(ctx, db, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", nil, func(scan func(...any) error) error {
-		var t store.Table
-		defer func() { tables = append(tables, t) }()
-		return scan(&t.Name)
-	})
-	for i := range tables {
-		for _, read := range []func(context.Context, *sql.DB, *store.Table) error{columns, references, indexes} {
-			if err == nil {
-				err = read(ctx, db, &tables[i])
-			}
-		}
-	}
-	return tables, err
+	return store.Introspect(ctx, db, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()", columns, references, indexes)
 }
 
 func columns(ctx context.Context, db *sql.DB, t *store.Table) error {
-	return rows(ctx, db, `SELECT column_name, data_type, is_nullable = 'YES', data_type = 'text' AND coalesce(collation_name, '') <> 'binary'
+	return store.EachRow(ctx, db, `SELECT column_name, data_type, is_nullable = 'YES', data_type = 'text' AND coalesce(collation_name, '') <> 'binary'
 		FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1
 		ORDER BY ordinal_position`, []any{t.Name}, func(scan func(...any) error) error {
 		var c store.Column
@@ -37,7 +24,7 @@ func columns(ctx context.Context, db *sql.DB, t *store.Table) error {
 }
 
 func references(ctx context.Context, db *sql.DB, t *store.Table) error {
-	return rows(ctx, db, `SELECT a.attname, f.relname, b.attname
+	return store.EachRow(ctx, db, `SELECT a.attname, f.relname, b.attname
 		FROM pg_constraint c
 		JOIN pg_class f ON f.oid = c.confrelid
 		JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
@@ -50,7 +37,7 @@ func references(ctx context.Context, db *sql.DB, t *store.Table) error {
 }
 
 func indexes(ctx context.Context, db *sql.DB, t *store.Table) error {
-	return rows(ctx, db, `SELECT i.relname, x.indisunique, x.indisprimary,
+	return store.EachRow(ctx, db, `SELECT i.relname, x.indisunique, x.indisprimary,
 			(SELECT string_agg(a.attname, ',' ORDER BY k.place) FROM unnest(x.indkey) WITH ORDINALITY k (attnum, place)
 				JOIN pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.attnum),
 			coalesce(pg_get_expr(x.indpred, x.indrelid), '')
@@ -80,18 +67,4 @@ func plain(predicate string) string {
 		predicate = strings.TrimSuffix(inner, ")")
 	}
 	return predicate
-}
-
-func rows(ctx context.Context, db *sql.DB, query string, args []any, each func(scan func(...any) error) error) error {
-	found, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = found.Close() }()
-	for found.Next() {
-		if err := each(found.Scan); err != nil {
-			return err
-		}
-	}
-	return found.Err()
 }

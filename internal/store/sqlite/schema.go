@@ -9,25 +9,12 @@ import (
 )
 
 func schema(ctx context.Context, db *sql.DB) ([]store.Table, error) {
-	var tables []store.Table
-	err := rows(ctx, db, "SELECT name FROM sqlite_schema WHERE type = 'table'", nil, func(scan func(...any) error) error {
-		var t store.Table
-		defer func() { tables = append(tables, t) }()
-		return scan(&t.Name)
-	})
-	for i := range tables {
-		for _, read := range []func(context.Context, *sql.DB, *store.Table) error{columns, references, indexes} {
-			if err == nil {
-				err = read(ctx, db, &tables[i])
-			}
-		}
-	}
-	return tables, err
+	return store.Introspect(ctx, db, "SELECT name FROM sqlite_schema WHERE type = 'table'", columns, references, indexes)
 }
 
 func columns(ctx context.Context, db *sql.DB, t *store.Table) error {
 	keys := map[int]string{}
-	err := rows(ctx, db, "SELECT name, type, \"notnull\", pk FROM pragma_table_info($1) ORDER BY cid", []any{t.Name},
+	err := store.EachRow(ctx, db, "SELECT name, type, \"notnull\", pk FROM pragma_table_info($1) ORDER BY cid", []any{t.Name},
 		func(scan func(...any) error) error {
 			var c store.Column
 			var notNull bool
@@ -47,7 +34,7 @@ func columns(ctx context.Context, db *sql.DB, t *store.Table) error {
 }
 
 func references(ctx context.Context, db *sql.DB, t *store.Table) error {
-	return rows(ctx, db, "SELECT \"from\", \"table\", \"to\" FROM pragma_foreign_key_list($1)", []any{t.Name},
+	return store.EachRow(ctx, db, "SELECT \"from\", \"table\", \"to\" FROM pragma_foreign_key_list($1)", []any{t.Name},
 		func(scan func(...any) error) error {
 			var r store.Reference
 			defer func() { t.References = append(t.References, r) }()
@@ -56,7 +43,7 @@ func references(ctx context.Context, db *sql.DB, t *store.Table) error {
 }
 
 func indexes(ctx context.Context, db *sql.DB, t *store.Table) error {
-	return rows(ctx, db, `SELECT l.name, l."unique", group_concat(i.name, ','), coalesce(s.sql, '')
+	return store.EachRow(ctx, db, `SELECT l.name, l."unique", group_concat(i.name, ','), coalesce(s.sql, '')
 		FROM pragma_index_list($1) l
 		JOIN pragma_index_info(l.name) i
 		LEFT JOIN sqlite_schema s ON s.name = l.name
@@ -72,18 +59,4 @@ func indexes(ctx context.Context, db *sql.DB, t *store.Table) error {
 			t.Indexes = append(t.Indexes, i)
 			return nil
 		})
-}
-
-func rows(ctx context.Context, db *sql.DB, query string, args []any, each func(scan func(...any) error) error) error {
-	found, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = found.Close() }()
-	for found.Next() {
-		if err := each(found.Scan); err != nil {
-			return err
-		}
-	}
-	return found.Err()
 }
