@@ -94,14 +94,14 @@ func (m *model) may(err error) bool {
 
 func pick[T any](t *rapid.T, from []T, what string) T {
 	if len(from) == 0 {
-		t.Skip()
+		t.Skip() // rapid draws another step
 	}
 	return rapid.SampledFrom(from).Draw(t, what)
 }
 
 func (m *model) start(t *rapid.T) {
 	if len(m.runs) >= 8 {
-		t.Skip()
+		t.Skip() // rapid draws another step
 	}
 	in := m.w.startRun(pick(t, m.stacks, "stack"))
 	in.Kind = rapid.SampledFrom([]run.Kind{run.Deploy, run.Deploy, run.Destroy, run.Preview}).Draw(t, "kind")
