@@ -198,8 +198,10 @@ func (a *attempt) conclude(ctx context.Context, err error) {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		r.Message = strings.TrimSpace(e.Public + " " + e.Hint)
 	}
+	// The answer that says no may be heard before the order to end, which then has no effect on ctx yet.
 	cause := context.Cause(ctx)
-	if c, ok := errors.AsType[cancelled](cause); ok && !a.applied.whole {
+	c, ordered := errors.AsType[cancelled](errors.Join(cause, err))
+	if ordered && !a.applied.whole {
 		r.Outcome, r.Class, r.Message = link.Cancelled, link.ClassCancelled, "The attempt was ended: "+c.Error()+"."
 	} else if errors.Is(cause, errStopping) && !a.applied.whole {
 		r.Outcome, r.Class, r.Message = link.Failed, link.ClassInfrastructure, "The agent's worker was stopped."
