@@ -33,11 +33,12 @@ func Time(t time.Time) *time.Time {
 
 // Whoami is who a credential stands for.
 type Whoami struct {
-	Kind         string   `json:"kind" enum:"user,agent,attempt"`
-	ID           string   `json:"id"`
-	Name         string   `json:"name"`
-	Role         string   `json:"role" enum:"viewer,operator,admin,"`
-	Organization string   `json:"organization" doc:"Name of the organization."`
-	Permissions  []string `json:"permissions" nullable:"false" doc:"What this credential may do; the UI shows only these actions."`
-	CSRFToken    string   `json:"csrf_token,omitempty" doc:"With a session: to be sent as X-Holdfast-CSRF with every change."`
+	Kind          string   `json:"kind" enum:"user,agent,attempt"`
+	ID            string   `json:"id"`
+	Name          string   `json:"name"`
+	Role          string   `json:"role" enum:"viewer,operator,admin,"`
+	Organization  string   `json:"organization" doc:"Name of the organization."`
+	Permissions   []string `json:"permissions" nullable:"false" doc:"What this credential may do; the UI shows only these actions."`
+	StateMaxBytes int64    `json:"state_max_bytes" doc:"The largest state document that this server takes."`
+	CSRFToken     string   `json:"csrf_token,omitempty" doc:"With a session: to be sent as X-Holdfast-CSRF with every change."`
 }

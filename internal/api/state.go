@@ -19,6 +19,7 @@ type State struct {
 	UpdatedBy       *Holder    `json:"updated_by"`
 	ClientEncrypted bool       `json:"client_encrypted"`
 	DeletedAt       *time.Time `json:"deleted_at"`
+	RestorableUntil *time.Time `json:"restorable_until" doc:"Of a deleted state: when its bytes and keys go."`
 	Lock            *Lock      `json:"lock"`
 	Hold            *Hold      `json:"hold"`
 }
@@ -91,8 +92,9 @@ type PickVersion struct {
 	Version int64 `json:"version" minimum:"1"`
 }
 
-// ForceUnlock releases whatever lock or hold a state has.
+// ForceUnlock releases a lock or ends a hold that is somebody else's.
 type ForceUnlock struct {
+	ID     string `json:"id,omitempty" maxLength:"255" doc:"Of the lock or the hold; another one is left alone. Without it, whatever lock and hold there is."`
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why, for the audit log."`
 }
 

@@ -37,6 +37,9 @@ type stateListCmd struct {
 	Locked  bool   `help:"Only those that are locked."`
 	Held    bool   `help:"Only those that a run holds until its apply."`
 	Deleted bool   `help:"The deleted ones instead of the others."`
+
+	Stale           bool `help:"Only those whose lock's holder is gone or not known to live."`
+	ClientEncrypted bool `help:"Only those whose current document the tool itself encrypted."`
 }
 
 // Help has examples.
@@ -54,7 +57,7 @@ func (cmd *stateListCmd) Run(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	f := client.StateFilter{Query: cmd.Query, Locked: cmd.Locked, Held: cmd.Held, Deleted: cmd.Deleted}
+	f := client.StateFilter{Query: cmd.Query, Locked: cmd.Locked, Held: cmd.Held, Deleted: cmd.Deleted, Stale: cmd.Stale, ClientEncrypted: cmd.ClientEncrypted}
 	states, err := client.Collect(client.All(ctx, cmd.Limit, func(ctx context.Context, page client.Page) (api.List[api.State], error) {
 		return server.States(ctx, f, page)
 	}))

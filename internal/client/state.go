@@ -18,11 +18,15 @@ type StateFilter struct {
 	Locked  bool
 	Held    bool
 	Deleted bool // the deleted ones instead of the others
+
+	Stale           bool // locked, and the holder is gone or not known to live
+	ClientEncrypted bool
 }
 
 // States lists states by name.
 func (c *Client) States(ctx context.Context, f StateFilter, page Page) (api.List[api.State], error) {
-	return list[api.State](ctx, c, path("tf-states"), filter("q", f.Query, "locked", set(f.Locked), "held", set(f.Held), "deleted", set(f.Deleted)), page)
+	return list[api.State](ctx, c, path("tf-states"), filter("q", f.Query, "locked", set(f.Locked), "held", set(f.Held),
+		"deleted", set(f.Deleted), "stale", set(f.Stale), "client_encrypted", set(f.ClientEncrypted)), page)
 }
 
 // State is one state, without its document.

@@ -216,12 +216,13 @@ type forcedRecord struct {
 	Reason  string        `json:"reason,omitempty"`
 }
 
-// ForceUnlock releases whatever lock is held and ends a hold.
-func (e *Engine) ForceUnlock(ctx context.Context, a access.Actor, name, reason string) (StateView, error) {
+// ForceUnlock releases the lock with the request's id or ends the hold with it; without an id, whatever lock is held,
+// and a hold.
+func (e *Engine) ForceUnlock(ctx context.Context, a access.Actor, name string, u UnlockRequest) (StateView, error) {
 	if err := a.Allow(access.StateManage); err != nil {
 		return StateView{}, err
 	}
-	if err := e.UnlockState(ctx, a, name, UnlockRequest{Reason: reason}); err != nil {
+	if err := e.UnlockState(ctx, a, name, u); err != nil {
 		return StateView{}, err
 	}
 	return e.State(ctx, a, name)

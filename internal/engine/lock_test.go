@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,7 +65,7 @@ func TestForceUnlock(t *testing.T) {
 			t.Fatalf("(a) an administrator: %v", err)
 		}
 		s.mustLock(t, ann, "net", "A3")
-		if v, err := s.ForceUnlock(t.Context(), eve, "net", "ann is on holiday"); err != nil || v.Lock != nil {
+		if v, err := s.ForceUnlock(t.Context(), eve, "net", engine.UnlockRequest{Reason: "ann is on holiday"}); err != nil || v.Lock != nil {
 			t.Fatalf("the action: lock %+v, %v", v.Lock, err)
 		}
 		if got := s.audited(t, "net"); got != "force_unlock force_unlock force_unlock" {
@@ -225,6 +226,67 @@ func TestHoldersLife(t *testing.T) {
 		s.mustLock(t, ann, "net", "B")
 		if got := s.audited(t, "net"); strings.Contains(got, "force") {
 			t.Errorf("audited %q: taking over is no force", got)
+		}
+	})
+}
+
+// A stale lock is one whose holder is gone or not known to live. Pages of them are filled over those that live.
+func TestStaleLocksAreListed(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, viewer := s.user("ann", access.Operator), s.user("vic", access.Viewer)
+		list := func(limit int) (got []string) {
+			t.Helper()
+			for p := (engine.Page{Limit: limit}); ; {
+				items, next, err := s.States(t.Context(), viewer, engine.StateFilter{Stale: true}, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range items {
+					got = append(got, v.Name)
+				}
+				if p.Cursor = next; next == "" {
+					return got
+				}
+			}
+		}
+		s.save(t, ann, "free", "A", doc(1, "l", "v"))
+		for _, name := range []string{"a-of-a-person", "z-of-a-person"} {
+			s.mustLock(t, ann, name, "A")
+		}
+		_, first := s.newWork(t, "m-of-a-run", false).attempt(t, run.TaskPlan)
+		_, second := s.newWork(t, "n-of-a-run", false).attempt(t, run.TaskPlan)
+		s.mustLock(t, first, "m-of-a-run", "P")
+		s.mustLock(t, second, "n-of-a-run", "P")
+		for _, limit := range []int{1, 2, 100} {
+			if got := list(limit); !slices.Equal(got, []string{"a-of-a-person", "z-of-a-person"}) {
+				t.Errorf("%d a page: %q, want those of whom nobody knows", limit, got)
+			}
+		}
+		s.advance(2*time.Minute + time.Second)
+		if got := list(2); !slices.Equal(got, []string{"a-of-a-person", "m-of-a-run", "n-of-a-run", "z-of-a-person"}) {
+			t.Errorf("silent: %q, want the runs' too", got)
+		}
+	})
+}
+
+// A forced release that names a lock or a hold leaves the other alone, and a newer lock too.
+func TestForceUnlockByID(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		eve := s.user("eve", access.Admin)
+		w := s.newWork(t, "net", true)
+		_, planner := w.attempt(t, run.TaskPlan)
+		s.mustLock(t, planner, "net", "P")
+		_, err := s.ForceUnlock(t.Context(), eve, "net", engine.UnlockRequest{ID: "older", Reason: "r"})
+		wantRefused(t, "an older lock", err, "other_lock")
+		v, err := s.ForceUnlock(t.Context(), eve, "net", engine.UnlockRequest{ID: "P", Reason: "r"})
+		if err != nil || v.Lock != nil || v.Hold == nil {
+			t.Fatalf("by the lock's id: lock %+v, hold %+v, %v; want the hold alone left", v.Lock, v.Hold, err)
+		}
+		if v, err = s.ForceUnlock(t.Context(), eve, "net", engine.UnlockRequest{ID: v.Hold.ID(), Reason: "r"}); err != nil || v.Hold != nil {
+			t.Fatalf("by the hold's id: hold %+v, %v", v.Hold, err)
+		}
+		if got := s.audited(t, "net"); got != "force_unlock force_unlock" {
+			t.Errorf("audited %q, want both", got)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func TestVerbsFollowTheAllocation(t *testing.T) {
 				return s.UnlockState(ctx, a, "net", engine.UnlockRequest{ID: "B"})
 			}},
 			{"force unlock", []access.Permission{access.StateManage}, func(ctx context.Context, a access.Actor) error {
-				_, err := s.ForceUnlock(ctx, a, "net", "")
+				_, err := s.ForceUnlock(ctx, a, "net", engine.UnlockRequest{})
 				return err
 			}},
 			{"restore", []access.Permission{access.StateManage}, func(ctx context.Context, a access.Actor) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"holdfast.dev/holdfast/internal/access"
 	"holdfast.dev/holdfast/internal/fault"
@@ -38,7 +39,8 @@ type StateWrite struct {
 // StateView is a state with the life of its lock's holder.
 type StateView struct {
 	state.State
-	Life Life // of the lock's holder; zero without a lock
+	Life            Life      // of the lock's holder; zero without a lock
+	RestorableUntil time.Time // of a deleted state; zero of any other
 }
 
 // sender is who asks for something of a state, as the rules see it.
@@ -396,22 +398,42 @@ func (e *Engine) States(ctx context.Context, a access.Actor, f StateFilter, p Pa
 	}
 	f.Org = a.Org
 	err = e.store.View(ctx, func(tx Tx) error {
-		items = nil
-		states, n, err := tx.States(ctx, f, p)
-		if err != nil {
-			return err
-		}
-		next = n
-		for _, s := range states {
-			life, err := e.lockLife(ctx, tx, s)
+		items, next = nil, ""
+		page := p
+		for range staleRounds {
+			states, n, err := tx.States(ctx, f, page)
 			if err != nil {
 				return err
 			}
-			items = append(items, StateView{State: s, Life: life})
+			for _, s := range states {
+				v, err := e.viewState(ctx, tx, s)
+				if err != nil {
+					return err
+				}
+				if !f.Stale || v.Life.Alive != "yes" {
+					items = append(items, v)
+				}
+			}
+			next = n
+			if page.Cursor, page.Limit = n, p.Limit-len(items); n == "" || page.Limit == 0 {
+				return nil
+			}
 		}
 		return nil
 	})
 	return items, next, err
+}
+
+// staleRounds bounds how many pages of locked states one page of stale ones may take; then it is a short page.
+const staleRounds = 20
+
+func (e *Engine) viewState(ctx context.Context, tx Tx, s state.State) (StateView, error) {
+	life, err := e.lockLife(ctx, tx, s)
+	v := StateView{State: s, Life: life}
+	if !s.DeletedAt.IsZero() {
+		v.RestorableUntil = s.DeletedAt.Add(e.limits.DeletedKeep)
+	}
+	return v, err
 }
 
 // State is one state, a deleted one too.
@@ -427,8 +449,7 @@ func (e *Engine) State(ctx context.Context, a access.Actor, name string) (v Stat
 		if err = ownState(a, s, name, err); err != nil {
 			return err
 		}
-		life, err := e.lockLife(ctx, tx, s)
-		v = StateView{State: s, Life: life}
+		v, err = e.viewState(ctx, tx, s)
 		return err
 	})
 	return v, err

@@ -302,7 +302,7 @@ func TestRolesOnStates(t *testing.T) {
 		if _, _, err := s.States(t.Context(), viewer, engine.StateFilter{}, engine.Page{Limit: 10}); err != nil {
 			t.Errorf("list: %v", err)
 		}
-		_, err = s.ForceUnlock(t.Context(), ann, "net", "")
+		_, err = s.ForceUnlock(t.Context(), ann, "net", engine.UnlockRequest{})
 		wantRefused(t, "force as an operator", err, "forbidden")
 	})
 }

@@ -60,11 +60,14 @@ type Page struct {
 
 // StateFilter narrows a list of states. Query matches a part of the name, as bytes, without regard to ASCII case.
 type StateFilter struct {
-	Org     string
-	Query   string
-	Locked  bool // only those with a lock
-	Held    bool // only those with a hold
-	Deleted bool // the deleted ones instead of the others
+	Org    string
+	Query  string
+	Locked bool // only those with a lock
+	Held   bool // only those with a hold
+	// Stale is only those whose lock's holder is not known to live. The engine finds out; the store lists the locked.
+	Stale     bool
+	Encrypted bool // only those whose current document the client encrypted
+	Deleted   bool // the deleted ones instead of the others
 }
 
 // StateTx is the states themselves, their locks and holds.

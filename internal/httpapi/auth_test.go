@@ -35,7 +35,8 @@ func cookie(c *http.Cookie) with { return func(r *http.Request) { r.AddCookie(c)
 func TestWhoami(t *testing.T) {
 	s := newServer(t)
 	who := into[api.Whoami](t, s.as(t, s.admin, "GET", "/api/whoami", nil), 200)
-	if who.Kind != "user" || who.Name != "admin" || who.Role != "admin" || who.Organization != "default" || who.CSRFToken != "" {
+	if who.Kind != "user" || who.Name != "admin" || who.Role != "admin" || who.Organization != "default" || who.CSRFToken != "" ||
+		who.StateMaxBytes != 32<<20 {
 		t.Errorf("whoami = %+v", who)
 	}
 	_, viewer := s.user(t, "reader", access.Viewer)

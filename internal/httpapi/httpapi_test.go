@@ -91,7 +91,7 @@ func newServer(t *testing.T, change ...func(*httpapi.Config)) *server {
 	}
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s.engine = engine.New(engine.Config{Store: db, Keys: keys, Chain: chain, Now: s.now, Log: logger, Limits: engine.Limits{
-		StateMaxBytes: 32 << 20, KeepVersions: 50, HeartbeatTimeout: 2 * time.Minute, SourceMaxBytes: 100 << 20, PlanMaxBytes: 256 << 20,
+		StateMaxBytes: 32 << 20, KeepVersions: 50, DeletedKeep: 7 * 24 * time.Hour, HeartbeatTimeout: 2 * time.Minute, SourceMaxBytes: 100 << 20, PlanMaxBytes: 256 << 20,
 	}})
 	if code, err := s.engine.Bootstrap(t.Context(), redact.NewSecret(bootstrapToken)); err != nil || !code.IsZero() {
 		t.Fatalf("Bootstrap = code given %t, %v, want no code and no error", !code.IsZero(), err)

@@ -91,7 +91,10 @@ func (a *API) describeActor(ctx context.Context, actor access.Actor, session red
 	if err != nil {
 		return api.Whoami{}, err
 	}
-	who := api.Whoami{Kind: string(actor.Kind), ID: actor.ID, Name: actor.Name, Role: string(actor.Role), Organization: org, Permissions: []string{}}
+	who := api.Whoami{
+		Kind: string(actor.Kind), ID: actor.ID, Name: actor.Name, Role: string(actor.Role), Organization: org, Permissions: []string{},
+		StateMaxBytes: a.engine.Limits().StateMaxBytes,
+	}
 	for _, p := range access.Permissions() {
 		if actor.Allow(p) == nil {
 			who.Permissions = append(who.Permissions, string(p))

@@ -38,6 +38,9 @@ type statesInput struct {
 	Locked  bool   `query:"locked" doc:"Only states that are locked."`
 	Held    bool   `query:"held" doc:"Only states that a run holds until its apply."`
 	Deleted bool   `query:"deleted" doc:"The deleted states instead of the others."`
+
+	Stale     bool `query:"stale" doc:"Only states whose lock's holder is gone, or not known to live. A page may be short and have a next one."`
+	Encrypted bool `query:"client_encrypted" doc:"Only states whose current document the client encrypted."`
 }
 
 // mountState mounts the state protocol and what people ask of states.
@@ -58,7 +61,7 @@ func (a *API) mountState() {
 
 	route(a, huma.Operation{OperationID: "list-states", Method: http.MethodGet, Path: "/api/tf-states", Tags: []string{"state"}, Summary: "List states by name"},
 		access.StateList, func(ctx context.Context, actor access.Actor, in *statesInput) (*list[api.State], error) {
-			f := engine.StateFilter{Query: in.Query, Locked: in.Locked, Held: in.Held, Deleted: in.Deleted}
+			f := engine.StateFilter{Query: in.Query, Locked: in.Locked, Held: in.Held, Deleted: in.Deleted, Stale: in.Stale, Encrypted: in.Encrypted}
 			rows, next, err := a.engine.States(ctx, actor, f, in.page())
 			return listOf(rows, next, err, showState)
 		})
@@ -75,14 +78,14 @@ func (a *API) mountStateManagement() {
 	tags := []string{"state"}
 	route(a, huma.Operation{
 		OperationID: "force-unlock-state", Method: http.MethodPost, Path: path + "/force-unlock", Tags: tags,
-		Summary: "Release whatever lock is held, and end a run's hold",
+		Summary: "Release the lock or end the hold that is named; without a name, whatever is held",
 	},
 		access.StateManage, func(ctx context.Context, actor access.Actor, in *forceUnlockInput) (*one[api.State], error) {
-			reason := ""
+			var u engine.UnlockRequest
 			if in.Body != nil {
-				reason = in.Body.Reason
+				u.ID, u.Reason = in.Body.ID, in.Body.Reason
 			}
-			v, err := a.engine.ForceUnlock(ctx, actor, in.Name, reason)
+			v, err := a.engine.ForceUnlock(ctx, actor, in.Name, u)
 			return oneOf(showState(v), err)
 		})
 	route(a, huma.Operation{
@@ -156,7 +159,7 @@ func (a *API) writeState(w http.ResponseWriter, r *http.Request, actor access.Ac
 }
 
 func showState(v engine.StateView) api.State {
-	s := api.State{Name: v.Name, CreatedAt: v.CreatedAt.UTC(), UpdatedAt: v.UpdatedAt.UTC(), DeletedAt: api.Time(v.DeletedAt)}
+	s := api.State{Name: v.Name, CreatedAt: v.CreatedAt.UTC(), UpdatedAt: v.UpdatedAt.UTC(), DeletedAt: api.Time(v.DeletedAt), RestorableUntil: api.Time(v.RestorableUntil)}
 	if h := v.Head; h != nil {
 		s.Version, s.Serial, s.Lineage, s.Size, s.SHA256, s.ClientEncrypted = h.Number, serialOf(h.Serial), h.Lineage, h.Size, h.SHA256, h.Encrypted
 		by := showHolder(h.By, engine.Life{Alive: "unknown"})

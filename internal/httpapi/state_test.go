@@ -246,6 +246,7 @@ func TestStateLists(t *testing.T) {
 	for _, name := range []string{"net-a", "net-b", "Net-c", "db"} {
 		wantStatus(t, s.as(t, s.admin, "POST", "/api/tf-states/"+name+"/state", stateDoc(3, "lin")), 200)
 	}
+	wantStatus(t, s.as(t, s.admin, "POST", "/api/tf-states/sealed/state", `{"serial":1,"lineage":"l","meta":{},"encrypted_data":"eA==","encryption_version":"v0"}`), 200)
 	wantStatus(t, s.as(t, s.admin, "LOCK", "/api/tf-states/net-b/lock", lockDoc("it's B")), 200)
 	names := func(query string) string {
 		t.Helper()
@@ -255,13 +256,16 @@ func TestStateLists(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	for query, want := range map[string]string{"": "Net-c db net-a net-b", "?q=net": "Net-c net-a net-b", "?locked=true": "net-b", "?held=true": "", "?deleted=true": ""} {
+	for query, want := range map[string]string{
+		"": "Net-c db net-a net-b sealed", "?q=net": "Net-c net-a net-b", "?locked=true": "net-b", "?held=true": "", "?deleted=true": "",
+		"?stale=true": "net-b", "?stale=true&q=db": "", "?client_encrypted=true": "sealed",
+	} {
 		if got := names(query); got != want {
 			t.Errorf("list %q = %q, want %q", query, got, want)
 		}
 	}
 	first := into[api.List[api.State]](t, s.as(t, viewer, "GET", "/api/tf-states?limit=3", nil), 200)
-	if rest := names("?limit=3&cursor=" + first.Next); len(first.Items) != 3 || rest != "net-b" {
+	if rest := names("?limit=3&cursor=" + first.Next); len(first.Items) != 3 || rest != "net-b sealed" {
 		t.Errorf("pages of %d and %q", len(first.Items), rest)
 	}
 	v := into[api.State](t, s.as(t, viewer, "GET", "/api/tf-states/net-b", nil), 200)
@@ -319,6 +323,8 @@ func TestStateAdministration(t *testing.T) {
 	if st := into[api.State](t, s.as(t, s.admin, "POST", base+"/force-unlock", api.ForceUnlock{Reason: "on call"}), 200); st.Lock != nil {
 		t.Errorf("still locked: %+v", st.Lock)
 	}
+	wantStatus(t, s.as(t, operator, "LOCK", base+"/lock", lockDoc("B")), 200)
+	wantProblem(t, s.as(t, s.admin, "POST", base+"/force-unlock", api.ForceUnlock{ID: "A"}), 409, "other_lock")
 	if st := into[api.State](t, s.as(t, s.admin, "POST", base+"/force-unlock", nil), 200); st.Lock != nil {
 		t.Errorf("without a body: %+v", st.Lock)
 	}
@@ -329,7 +335,8 @@ func TestStateAdministration(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{{"GET", "/state", ""}, {"POST", "/state", stateDoc(9, "l")}, {"LOCK", "/lock", lockDoc("A")}, {"UNLOCK", "/lock", lockDoc("A")}} {
 		wantProblem(t, s.as(t, operator, c.method, base+c.path, c.body), 410, "state_deleted")
 	}
-	if l := into[api.List[api.State]](t, s.as(t, operator, "GET", "/api/tf-states?deleted=true", nil), 200); len(l.Items) != 1 || l.Items[0].DeletedAt == nil {
+	if l := into[api.List[api.State]](t, s.as(t, operator, "GET", "/api/tf-states?deleted=true", nil), 200); len(l.Items) != 1 || l.Items[0].DeletedAt == nil ||
+		l.Items[0].RestorableUntil == nil || !l.Items[0].RestorableUntil.Equal(l.Items[0].DeletedAt.Add(7*24*time.Hour)) {
 		t.Errorf("deleted states %+v", l.Items)
 	}
 	if st := into[api.State](t, s.as(t, s.admin, "POST", base+"/restore", nil), 200); st.DeletedAt != nil || st.Version != 3 {

@@ -89,7 +89,7 @@ func (t *tx) States(ctx context.Context, f engine.StateFilter, p engine.Page) ([
 		return nil, "", err
 	}
 	rows, err := t.q.States(ctx, db.StatesParams{
-		Org: f.Org, After: g.text(0, ""), Deleted: f.Deleted, Locked: f.Locked, Held: f.Held, Pattern: like, Count: g.count(),
+		Org: f.Org, After: g.text(0, ""), Deleted: f.Deleted, Locked: f.Locked || f.Stale, Held: f.Held, Encrypted: f.Encrypted, Pattern: like, Count: g.count(),
 	})
 	if err != nil {
 		return nil, "", t.err("listing", "state", err)

@@ -255,18 +255,20 @@ WHERE s.org = $1 AND s.name > $2
     AND (s.deleted_at <> 0) = CAST($3 AS BOOLEAN)
     AND (NOT CAST($4 AS BOOLEAN) OR s.lock_key <> '')
     AND (NOT CAST($5 AS BOOLEAN) OR s.hold_run <> '')
-    AND LOWER(s.name) LIKE CAST($6 AS TEXT) ESCAPE '!'
-ORDER BY s.name LIMIT $7
+    AND (NOT CAST($6 AS BOOLEAN) OR v.encrypted)
+    AND LOWER(s.name) LIKE CAST($7 AS TEXT) ESCAPE '!'
+ORDER BY s.name LIMIT $8
 `
 
 type StatesParams struct {
-	Org     string
-	After   string
-	Deleted bool
-	Locked  bool
-	Held    bool
-	Pattern string
-	Count   int32
+	Org       string
+	After     string
+	Deleted   bool
+	Locked    bool
+	Held      bool
+	Encrypted bool
+	Pattern   string
+	Count     int32
 }
 
 type StatesRow struct {
@@ -298,6 +300,7 @@ func (q *Queries) States(ctx context.Context, arg StatesParams) ([]StatesRow, er
 		arg.Deleted,
 		arg.Locked,
 		arg.Held,
+		arg.Encrypted,
 		arg.Pattern,
 		arg.Count,
 	)

@@ -36,6 +36,7 @@ WHERE s.org = sqlc.arg(org) AND s.name > sqlc.arg(after)
     AND (s.deleted_at <> 0) = CAST(sqlc.arg(deleted) AS BOOLEAN)
     AND (NOT CAST(sqlc.arg(locked) AS BOOLEAN) OR s.lock_key <> '')
     AND (NOT CAST(sqlc.arg(held) AS BOOLEAN) OR s.hold_run <> '')
+    AND (NOT CAST(sqlc.arg(encrypted) AS BOOLEAN) OR v.encrypted)
     AND LOWER(s.name) LIKE CAST(sqlc.arg(pattern) AS TEXT) ESCAPE '!'
 ORDER BY s.name LIMIT sqlc.arg(count);
 

@@ -114,7 +114,18 @@ func listStates(t *testing.T, s *store.Store) {
 		if i != 5 {
 			live = append(live, st.Name)
 		}
-		update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.CreateState(ctx, st) })
+		update(t, s, func(ctx context.Context, tx engine.Tx) error {
+			if err := tx.CreateState(ctx, st); err != nil || i != 6 && i != 7 {
+				return err
+			}
+			v := newVersion(st, 1)
+			v.Encrypted = i == 6
+			if err := tx.PutVersion(ctx, v); err != nil {
+				return err
+			}
+			st.Versions, st.Head = 1, &v
+			return tx.UpdateState(ctx, st)
+		})
 	}
 	slices.Sort(live)
 	list := func(f engine.StateFilter, limit int) []string {
@@ -131,6 +142,9 @@ func listStates(t *testing.T, s *store.Store) {
 	same(t, "all, in whole pages", list(engine.StateFilter{}, 11), live)
 	same(t, "locked", list(engine.StateFilter{Locked: true}, 5), []string{"s03"})
 	same(t, "held", list(engine.StateFilter{Held: true}, 5), []string{"s08"})
+	same(t, "stale, of which the store knows that they are locked", list(engine.StateFilter{Stale: true}, 5), []string{"s03"})
+	same(t, "encrypted by the client", list(engine.StateFilter{Encrypted: true}, 5), []string{"s06"})
+	same(t, "locked and encrypted", list(engine.StateFilter{Locked: true, Encrypted: true}, 5), []string{})
 	same(t, "deleted", list(engine.StateFilter{Deleted: true}, 5), []string{"s01"})
 	same(t, "of another organization", func() []string {
 		var got []state.State

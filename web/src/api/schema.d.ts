@@ -736,7 +736,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release whatever lock is held, and end a run's hold */
+        /** Release the lock or end the hold that is named; without a name, whatever is held */
         post: operations["force-unlock-state"];
         delete?: never;
         options?: never;
@@ -1288,6 +1288,8 @@ export interface components {
             type: string;
         };
         ForceUnlock: {
+            /** @description Of the lock or the hold; another one is left alone. Without it, whatever lock and hold there is. */
+            id?: string;
             /** @description Why, for the audit log. */
             reason?: string;
         };
@@ -1746,6 +1748,11 @@ export interface components {
             lock: components["schemas"]["Lock"];
             name: string;
             /**
+             * Format: date-time
+             * @description Of a deleted state: when its bytes and keys go.
+             */
+            restorable_until: string | null;
+            /**
              * Format: int64
              * @description Null where the document has none in clear.
              */
@@ -1824,6 +1831,11 @@ export interface components {
             permissions: string[];
             /** @enum {string} */
             role: "viewer" | "operator" | "admin" | "";
+            /**
+             * Format: int64
+             * @description The largest state document that this server takes.
+             */
+            state_max_bytes: number;
         };
         Work: {
             attempt: string;
@@ -3417,6 +3429,10 @@ export interface operations {
                 held?: boolean;
                 /** @description The deleted states instead of the others. */
                 deleted?: boolean;
+                /** @description Only states whose lock's holder is gone, or not known to live. A page may be short and have a next one. */
+                stale?: boolean;
+                /** @description Only states whose current document the client encrypted. */
+                client_encrypted?: boolean;
             };
             header?: never;
             path?: never;
