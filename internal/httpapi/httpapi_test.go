@@ -45,6 +45,7 @@ type server struct {
 	store  *store.Store
 	admin  string // an administrator's token
 	log    *logBuffer
+	folder string // of the database
 	offset atomic.Int64
 }
 
@@ -59,6 +60,12 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *logBuffer) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
+}
+
 func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,10 +75,10 @@ func (l *logBuffer) String() string {
 func (s *server) now() time.Time          { return time.Now().Add(time.Duration(s.offset.Load())) }
 func (s *server) advance(d time.Duration) { s.offset.Add(int64(d)) }
 
-func newServer(t *testing.T, change ...func(*httpapi.Config)) *server {
+func newServer(t testing.TB, change ...func(*httpapi.Config)) *server {
 	t.Helper()
-	s := &server{log: &logBuffer{}, admin: bootstrapToken}
-	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"))
+	s := &server{log: &logBuffer{}, admin: bootstrapToken, folder: t.TempDir()}
+	db, err := sqlite.Open(t.Context(), filepath.Join(s.folder, "holdfast.db"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,6 +167,16 @@ func FuzzDocument(f *testing.F) {
 		`{"version":4}`, `{"a":{}}`, `{ "a" : [ ] , "b":0}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`, `{"a":"\x"}`, `{"a":tru}`, "{\"a\":\"\x1f\"}",
 		`{"a":01}`, `{,}`, `{"a"}`, `{"a":1 2}`, `[1]`, `{"a":nul}`, `{"a":"\u12G4"}`, `{"a":"12345678901234567890\"1234567"}`, `{"a":1}x`,
 		`{"encrypted_data":"a","serial":1}`, `{"version":4,"version":4}`, `{"a":1E-9,"b":-0}`,
+		// As the tools write: OpenTofu's line, Terraform's indentation and last newline, numbers and escapes that stay exact (W10), encrypted (W11).
+		`{"version":4,"terraform_version":"1.12.6","serial":1,"lineage":"0f5e3ba7-62d1-4a45-8b5d-4a0f4c6bd6a1","outputs":{},"resources":[],"check_results":null}`,
+		"{\n  \"version\": 4,\n  \"terraform_version\": \"1.11.4\",\n  \"serial\": 12345678901234567890,\n  \"lineage\": \"a\"\n}\n",
+		`{"version":4,"serial":2,"lineage":"a","outputs":{"o":{"value":9007199254740993,"type":"number","t":"\u003c\u003e\u0026\u2028"}}}`,
+		`{"serial":2,"lineage":"a","meta":{"key_provider.pbkdf2.k":"e30="},"encrypted_data":"AAAA","encryption_version":"v0"}`,
+		`{"version":4,"serial":18446744073709551615}`, `{"version":4,"serial":18446744073709551616}`, `{"version":4,"serial":-1}`, `{"version":4,"serial":1.0}`, `{"version":4,"serial":1e0}`,
+		`{"version":"4"}`, `{"version":3}`, `{"version":5}`, `{"version":4,"lineage":"\u0000"}`, `{"version":4,"lineage":"\ud800"}`, "{\"version\":4,\"lineage\":\"\xff\"}",
+		`{"version":4,"lineage":7}`, `{"version":4,"Serial":1,"serial":2}`, `{"version":4,"serial":2,"SERIAL":1}`, `{"version":4,"ſerial":2}`, `{"lineage":"a","Lineage":"b","VERSION":4}`, `{"version":4,"\u0073erial":1,"serial":2}`, "\xef\xbb\xbf{\"version\":4}", `{"version":4}{}`, `{"version":4} `, ``, ` `,
+		`{"version":4,"resources":[{"instances":[{"index_key":0,"deposed":"00000000","status":"tainted","attributes":{"serial":9,"lineage":"b","version":3}}]}]}`,
+		`{"version":4,"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, `{"version":4,"a":` + strings.Repeat(`{"a":`, 2000) + "0" + strings.Repeat("}", 2000) + `}`,
 	} {
 		f.Add([]byte(s))
 	}

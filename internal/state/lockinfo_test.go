@@ -89,9 +89,22 @@ func TestUnlockDocument(t *testing.T) {
 }
 
 func FuzzLockDocument(f *testing.F) {
-	f.Add([]byte(`{"ID":"u","Operation":"o","Created":"2026-11-29T16:36:39Z"}`))
-	f.Add([]byte(`{"ID":"\ud83d\ude00","x":[{}]}`))
-	f.Add([]byte(`{"ID":"a","ID":"b"}`))
+	for _, s := range []string{
+		`{"ID":"u","Operation":"o","Created":"2026-11-29T16:36:39Z"}`,
+		`{"ID":"\ud83d\ude00","x":[{}]}`,
+		`{"ID":"a","ID":"b"}`, `{"ID":"a","\u0049D":"b"}`, `{"id":"a"}`, `{"ID":"a","id":"b"}`,
+		// What the tools send: an apply's, OpenTofu's force-unlock, Terraform's.
+		`{"ID":"6f1f3f0e-0000-0000-0000-000000000000","Operation":"OperationTypeApply","Info":"","Who":"root@vm","Version":"1.12.6","Created":"2026-11-29T16:36:39.32552424Z","Path":""}`,
+		`{"ID":"abc","Operation":"","Info":"","Who":"","Version":"","Created":"0001-01-01T00:00:00Z","Path":""}`, ``,
+		`{}`, `{"ID":""}`, `{"ID":1}`, `{"ID":null}`, `null`, `[]`, `"ID"`, `{"ID":"a"}{}`, `{"ID":"a",}`, "\xef\xbb\xbf{\"ID\":\"a\"}", // L05
+		// L09
+		`{"ID":"u","Who":"Žofie@日本-host` + "\u202e" + `evil"}`, `{"ID":"u","Who":"\ud800"}`, `{"ID":"u","Who":"\udc00\ud800"}`, `{"ID":"u\u0000"}`, "{\"ID\":\"\xff\"}",
+		`{"ID":"u","Created":"9999-12-31T23:59:59.999999999+23:59"}`, `{"ID":"u","Created":"2026-11-29T16:36:39,5Z"}`, `{"ID":"u","Created":"2026-02-30T00:00:00Z"}`,
+		`{"ID":"` + strings.Repeat("é", state.MaxLockIDChars) + `"}`, `{"ID":"` + strings.Repeat("x", state.MaxLockIDChars+1) + `"}`,
+		`{"ID":"u","Info":"` + strings.Repeat("<", state.MaxLockBytes/6) + `"}`, `{"ID":"u","x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 7000) + `}`,
+	} {
+		f.Add([]byte(s))
+	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		info, err := state.ParseLock(doc)
 		if err != nil {

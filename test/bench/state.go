@@ -34,7 +34,7 @@ func cycles(ctx context.Context, b *bench, d database) error {
 		if err := b.reads(ctx, d, p); err != nil {
 			return err
 		}
-		c := load.Contention{Name: "contended", Workers: 32, Rounds: 4, Servers: []load.Server{p.Server}}
+		c := load.Contention{Name: "contended", Workers: 32, Rounds: 4, Servers: []func() load.Server{load.At(p.Server)}}
 		r, err := load.Contend(ctx, c)
 		if err != nil {
 			return err

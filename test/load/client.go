@@ -43,23 +43,34 @@ func (c *Client) Lock(ctx context.Context, name, id string) (held string, err er
 		return "", err
 	case status == http.StatusOK:
 		return "", nil
-	case status != http.StatusLocked && status != http.StatusConflict:
-		return "", unexpected("LOCK", name, status, body)
+	case status != http.StatusLocked:
+		return "", refused("LOCK", name, status, body)
 	}
-	var doc struct{ ID string }
-	if err := json.Unmarshal(body, &doc); err != nil || doc.ID == "" || doc.ID == id {
-		return "", fmt.Errorf("LOCK %s = %d %q, which is not the holder's lock document", name, status, body)
-	}
-	return doc.ID, nil
+	return holder(body, id)
 }
 
-// Unlock releases the lock.
-func (c *Client) Unlock(ctx context.Context, name, id string) error {
+// Unlock releases the lock; held is the id of another lock that is held instead, which it leaves alone.
+func (c *Client) Unlock(ctx context.Context, name, id string) (held string, err error) {
 	status, body, err := c.do(ctx, "UNLOCK", name, "/lock", lockDocument(id))
-	if err == nil && status != http.StatusOK {
-		err = unexpected("UNLOCK", name, status, body)
+	switch {
+	case err != nil:
+		return "", err
+	case status == http.StatusOK:
+		return "", nil
+	case status != http.StatusConflict:
+		return "", refused("UNLOCK", name, status, body)
 	}
-	return err
+	return holder(body, id)
+}
+
+// holder reads the lock document that a conflict is answered with: all that the holder sent, and never the asker's own.
+func holder(body []byte, id string) (string, error) {
+	var doc struct{ ID, Operation, Who, Version, Created string }
+	err := json.Unmarshal(body, &doc)
+	if err != nil || doc.ID == "" || doc.ID == id || doc.Operation != operation || doc.Who != who || doc.Version != version || doc.Created != created {
+		return "", fmt.Errorf("a conflict of the lock %s is answered %.300q, which is not the holder's lock document", id, body)
+	}
+	return doc.ID, nil
 }
 
 // Get reads the document; nil where there is none yet.
@@ -71,7 +82,7 @@ func (c *Client) Get(ctx context.Context, name string) ([]byte, error) {
 	case status == http.StatusNotFound, status == http.StatusNoContent:
 		return nil, nil
 	case status != http.StatusOK:
-		return nil, unexpected("GET", name, status, body)
+		return nil, refused("GET", name, status, body)
 	}
 	return body, nil
 }
@@ -80,7 +91,7 @@ func (c *Client) Get(ctx context.Context, name string) ([]byte, error) {
 func (c *Client) Post(ctx context.Context, name, id string, document []byte) error {
 	status, body, err := c.do(ctx, http.MethodPost, name, "/state?ID="+url.QueryEscape(id), document)
 	if err == nil && status != http.StatusOK {
-		err = unexpected("POST", name, status, body)
+		err = refused("POST", name, status, body)
 	}
 	return err
 }
@@ -98,21 +109,46 @@ func (c *Client) do(ctx context.Context, method, name, path string, body []byte)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, &Unanswered{err}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	var buf bytes.Buffer
 	if resp.ContentLength > 0 {
 		buf.Grow(int(resp.ContentLength) + bytes.MinRead)
 	}
-	_, err = io.Copy(&buf, resp.Body)
-	return resp.StatusCode, buf.Bytes(), err
+	if _, err := io.Copy(&buf, resp.Body); err != nil {
+		return 0, nil, &Unanswered{err}
+	}
+	return resp.StatusCode, buf.Bytes(), nil
 }
 
-func unexpected(method, name string, status int, body []byte) error {
-	return fmt.Errorf("%s %s = %d %.300s", method, name, status, body)
+// Unanswered is a request that no whole answer came to: what it asked for may have happened.
+type Unanswered struct{ Err error }
+
+func (u *Unanswered) Error() string { return "no answer: " + u.Err.Error() }
+func (u *Unanswered) Unwrap() error { return u.Err }
+
+// Refused is an answer other than the one that was asked for.
+type Refused struct {
+	Request string // method and state
+	Status  int
+	Body    []byte
 }
+
+func (r *Refused) Error() string { return fmt.Sprintf("%s = %d %.300s", r.Request, r.Status, r.Body) }
+
+func refused(method, name string, status int, body []byte) error {
+	return &Refused{Request: method + " " + name, Status: status, Body: body}
+}
+
+// What the locks of these clients say of themselves.
+const (
+	operation = "OperationTypeApply"
+	who       = "load@test"
+	version   = "1.12.6"
+	created   = "2026-01-02T03:04:05.123456789Z"
+)
 
 func lockDocument(id string) []byte {
-	return fmt.Appendf(nil, `{"ID":%q,"Operation":"OperationTypeApply","Info":"","Who":"load@test","Version":"1.12.6","Created":"2026-01-02T03:04:05.123456789Z","Path":""}`, id)
+	return fmt.Appendf(nil, `{"ID":%q,"Operation":%q,"Info":"","Who":%q,"Version":%q,"Created":%q,"Path":""}`, id, operation, who, version, created)
 }

@@ -54,3 +54,11 @@ func filler(b *bytes.Buffer, r *rand.Rand, content Content) {
 		b.WriteString("web")
 	}
 }
+
+// Serial is the serial of a document that Document made.
+func Serial(document []byte) (serial uint64, err error) {
+	if _, err := fmt.Sscanf(string(document[:min(len(document), 200)]), `{"version":4,"terraform_version":"1.12.6","serial":%d,`, &serial); err != nil {
+		return 0, fmt.Errorf("the document %.120q is none of ours: %w", document, err)
+	}
+	return serial, nil
+}

@@ -3,11 +3,9 @@ package load
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -93,13 +91,7 @@ func (w *worker) run(ctx context.Context) error {
 			documents[i] = Document(serial+uint64(i)+1, w.name, w.c.Size, w.c.Content)
 		}
 		id := fmt.Sprintf("%s-%d", w.name, cycle)
-		if err := w.timed("LOCK", func() error {
-			held, err := w.Lock(ctx, w.name, id)
-			if err == nil && held != "" {
-				err = fmt.Errorf("%s is locked by %s, and nobody else works on it", w.name, held)
-			}
-			return err
-		}); err != nil {
+		if err := w.timed("LOCK", func() error { return w.alone(w.Lock(ctx, w.name, id)) }); err != nil {
 			return err
 		}
 		if err := w.timed("GET", func() error { return w.check(ctx) }); err != nil {
@@ -115,11 +107,19 @@ func (w *worker) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := w.timed("UNLOCK", func() error { return w.Unlock(ctx, w.name, id) }); err != nil {
+		if err := w.timed("UNLOCK", func() error { return w.alone(w.Unlock(ctx, w.name, id)) }); err != nil {
 			return err
 		}
 	}
 	return w.check(ctx)
+}
+
+// alone makes a failure of a lock that somebody else has.
+func (w *worker) alone(held string, err error) error {
+	if err == nil && held != "" {
+		err = fmt.Errorf("%s is locked by %s, and nobody else works on it", w.name, held)
+	}
+	return err
 }
 
 func (w *worker) check(ctx context.Context) error {
@@ -138,91 +138,4 @@ func (w *worker) timed(verb string, f func() error) error {
 	err := f()
 	w.times[verb] = append(w.times[verb], time.Since(start))
 	return err
-}
-
-// Contention says what Contend does: workers that want the lock of one state, and each add one to a counter in it
-// while they have it.
-type Contention struct {
-	Name    string
-	Workers int
-	Rounds  int      // acquisitions of each worker
-	Servers []Server // asked in turn
-}
-
-// Contend drives the contention. Two holders at once, or an increment that is lost, end it with an error.
-func Contend(ctx context.Context, c Contention) (Result, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var holders atomic.Int32
-	var wg sync.WaitGroup
-	start := time.Now()
-	for i := range c.Workers {
-		wg.Go(func() {
-			s := c.Servers[i%len(c.Servers)]
-			client := NewClient(s.URL, s.Token)
-			defer client.Close()
-			for round := range c.Rounds {
-				if err := acquire(ctx, client, c.Name, fmt.Sprintf("%d-%d", i, round), &holders); err != nil {
-					cancel(fmt.Errorf("worker %d: %w", i, err))
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	r := Result{Cycles: c.Workers * c.Rounds, Elapsed: time.Since(start)}
-	if err := context.Cause(ctx); err != nil {
-		return r, err
-	}
-	client := NewClient(c.Servers[0].URL, c.Servers[0].Token)
-	defer client.Close()
-	got, err := client.Get(ctx, c.Name)
-	if err != nil {
-		return r, err
-	}
-	if want := Document(uint64(r.Cycles), c.Name, 0, Plain); !bytes.Equal(got, want) { //nolint:gosec // not negative
-		return r, fmt.Errorf("after %d increments the state is %.120s", r.Cycles, got)
-	}
-	return r, nil
-}
-
-// lockPause is between two tries for a lock; tofu pauses for a second and more.
-const lockPause = 10 * time.Millisecond
-
-var errTwoHolders = errors.New("two holders at once")
-
-// acquire waits for the lock, then reads the counter, adds one and releases the lock.
-func acquire(ctx context.Context, c *Client, name, id string, holders *atomic.Int32) error {
-	for {
-		held, err := c.Lock(ctx, name, id)
-		if err != nil {
-			return err
-		}
-		if held == "" {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(lockPause):
-		}
-	}
-	if holders.Add(1) != 1 {
-		return errTwoHolders
-	}
-	document, err := c.Get(ctx, name)
-	if err != nil {
-		return err
-	}
-	serial := uint64(0)
-	if document != nil {
-		if _, err := fmt.Sscanf(string(document), `{"version":4,"terraform_version":"1.12.6","serial":%d,`, &serial); err != nil {
-			return fmt.Errorf("the state is %.120s: %w", document, err)
-		}
-	}
-	if err := c.Post(ctx, name, id, Document(serial+1, name, 0, Plain)); err != nil {
-		return err
-	}
-	holders.Add(-1)
-	return c.Unlock(ctx, name, id)
 }

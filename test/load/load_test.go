@@ -83,7 +83,7 @@ func TestCycles(t *testing.T) {
 // Two servers on one database where the database can have two.
 func TestContention(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s load.Server, second func() load.Server) {
-		if _, err := load.Contend(t.Context(), load.Contention{Name: "counter", Workers: 8, Rounds: 5, Servers: []load.Server{s, second()}}); err != nil {
+		if _, err := load.Contend(t.Context(), load.Contention{Name: "counter", Workers: 8, Rounds: 5, Late: true, Servers: []func() load.Server{load.At(s), load.At(second())}}); err != nil {
 			t.Error(err)
 		}
 	})
