@@ -116,7 +116,7 @@ func (cmd *stateUnlockCmd) Run(ctx context.Context, c *call) error {
 	after := before
 	if cmd.ID == "" {
 		after, err = server.ForceUnlock(ctx, cmd.State, cmd.Reason)
-	} else if err = server.UnlockState(ctx, cmd.State, cmd.ID); err == nil {
+	} else if err = server.BreakLock(ctx, cmd.State, cmd.ID); err == nil {
 		after, err = server.State(ctx, cmd.State)
 	}
 	if err != nil {

@@ -61,10 +61,20 @@ func (c *Client) LockState(ctx context.Context, name string, l api.LockDocument)
 	return c.call(ctx, request{method: "LOCK", path: path("tf-states", name, "lock"), document: l, repeatable: true}, nil)
 }
 
-// UnlockState releases the lock with that id, or ends the hold with it, by force where it is somebody else's. That it is
-// released already is no error; that another lock is held is a Conflict.
+// UnlockState releases the lock with that id. That it is released already is no error; that another lock is held is a
+// Conflict.
 func (c *Client) UnlockState(ctx context.Context, name, id string) error {
-	return c.call(ctx, request{method: "UNLOCK", path: path("tf-states", name, "lock"), document: api.LockDocument{ID: id}, repeatable: true}, nil)
+	return c.unlock(ctx, name, api.LockDocument{ID: id})
+}
+
+// BreakLock is UnlockState by force, as tofu force-unlock does it: what the holder saves later is kept aside, also where
+// the lock is one's own. The id of a hold ends it.
+func (c *Client) BreakLock(ctx context.Context, name, id string) error {
+	return c.unlock(ctx, name, api.LockDocument{ID: id, Created: "0001-01-01T00:00:00Z"})
+}
+
+func (c *Client) unlock(ctx context.Context, name string, l api.LockDocument) error {
+	return c.call(ctx, request{method: "UNLOCK", path: path("tf-states", name, "lock"), document: l, repeatable: true}, nil)
 }
 
 // ForceUnlock releases whatever lock is held and ends a hold. The reason is for the audit log.

@@ -145,12 +145,14 @@ func asApproved(s state.State, r run.Run, component string) error {
 // UnlockRequest is a request to release a lock.
 type UnlockRequest struct {
 	ID      string // "": whatever is held, and a hold
+	Force   bool   // asked for as a force unlock
 	Unsaved bool   // the relay could not deliver a save: the run's hold stays until the state is recovered
 	Reason  string // of a person who forces; for the audit log
 }
 
-// UnlockState releases a lock, or ends a hold. Releasing somebody else's is a force unlock: it needs StateManage and
-// is audited. Releasing what is released already is no error.
+// UnlockState releases a lock, or ends a hold. Releasing somebody else's is a force unlock, which needs StateManage. A
+// forced release, also of one's own lock, is audited, and what its holder saves later is kept aside. Releasing what is
+// released already is no error.
 func (e *Engine) UnlockState(ctx context.Context, a access.Actor, name string, u UnlockRequest) (err error) {
 	defer func() { e.logRefusal(ctx, a, "unlock", name, u.ID, err) }()
 	need := access.StateWrite
@@ -171,7 +173,7 @@ func (e *Engine) UnlockState(ctx context.Context, a access.Actor, name string, u
 		if err != nil {
 			return err
 		}
-		step, err = state.MayUnlock(s, by.Sender, state.Unlock{ID: u.ID, Dead: life.Dead, Unsaved: unsaved})
+		step, err = state.MayUnlock(s, by.Sender, state.Unlock{ID: u.ID, Force: u.Force, Dead: life.Dead, Unsaved: unsaved})
 		if err != nil || step == (state.UnlockStep{}) {
 			return err
 		}
@@ -222,6 +224,7 @@ func (e *Engine) ForceUnlock(ctx context.Context, a access.Actor, name string, u
 	if err := a.Allow(access.StateManage); err != nil {
 		return StateView{}, err
 	}
+	u.Force = true
 	if err := e.UnlockState(ctx, a, name, u); err != nil {
 		return StateView{}, err
 	}

@@ -72,11 +72,55 @@ func TestForceUnlock(t *testing.T) {
 			t.Errorf("audited %q, want each forced release", got)
 		}
 		s.mustLock(t, ann, "net", "A4")
-		if err := unlock(ann, ""); err != nil {
-			t.Errorf("an empty unlock by the holder: %v", err)
+		if err := unlock(ann, "A4"); err != nil {
+			t.Errorf("an unlock by the holder: %v", err)
 		}
 		if got := s.audited(t, "net"); strings.Count(got, "force_unlock") != 3 {
 			t.Errorf("audited %q: releasing one's own lock is no force", got)
+		}
+	})
+}
+
+// L01: a force unlock of one's own lock is one: audited with its reason, and what the tool that had the lock saves
+// later is kept. An unlock in the ordinary way is neither.
+func TestL01ForceUnlockOfOnesOwnLock(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, eve := s.user("ann", access.Operator), s.user("eve", access.Admin)
+		for name, force := range map[string]func(name string) error{
+			"by-route": func(name string) error {
+				_, err := s.ForceUnlock(t.Context(), eve, name, engine.UnlockRequest{Reason: "the laptop is gone"})
+				return err
+			},
+			"by-id":    func(name string) error { return s.UnlockState(t.Context(), eve, name, engine.UnlockRequest{ID: "A", Force: true}) },
+			"by-empty": func(name string) error { return s.UnlockState(t.Context(), eve, name, engine.UnlockRequest{Force: true}) },
+		} {
+			s.mustLock(t, eve, name, "A")
+			if err := force(name); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got := s.audited(t, name); got != "force_unlock" {
+				t.Errorf("%s: audited %q, want the force unlock", name, got)
+			}
+			_, err := s.WriteState(t.Context(), eve, name, write("A", doc(1, "l", "late")))
+			wantRefused(t, name+": the late save", err, "lock_lost")
+			if got := s.versions(t, name); got != "q1:1" {
+				t.Errorf("%s: versions %q, want the late save kept aside", name, got)
+			}
+		}
+		records, _, err := s.Audit(t.Context(), eve, engine.AuditFilter{Action: "state.force_unlock", Object: "by-route"}, engine.Page{Limit: 1})
+		if err != nil || len(records) != 1 || !strings.Contains(string(records[0].Data), "the laptop is gone") {
+			t.Errorf("the reason is not in the audit log: %+v, %v", records, err)
+		}
+		s.mustLock(t, ann, "operator", "A")
+		if err := s.UnlockState(t.Context(), ann, "operator", engine.UnlockRequest{ID: "A", Force: true}); err != nil {
+			t.Errorf("one's own lock needs no permission to force: %v", err)
+		}
+		s.mustLock(t, ann, "ordinary", "A")
+		s.mustUnlock(t, ann, "ordinary", "A")
+		_, err = s.WriteState(t.Context(), ann, "ordinary", write("A", doc(1, "l", "late")))
+		wantRefused(t, "a save after an ordinary unlock", err, "lock_lost")
+		if audited, versions := s.audited(t, "ordinary"), s.versions(t, "ordinary"); audited != "" || versions != "" {
+			t.Errorf("after an ordinary unlock: audited %q, versions %q; want nothing", audited, versions)
 		}
 	})
 }

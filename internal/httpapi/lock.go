@@ -50,9 +50,9 @@ func (a *API) unlockState(w http.ResponseWriter, r *http.Request, actor access.A
 	if err != nil {
 		return err
 	}
-	id, err := state.ParseUnlock(doc)
+	id, force, err := state.ParseUnlock(doc)
 	if err == nil {
-		u := engine.UnlockRequest{ID: id, Unsaved: r.Header.Get(api.UnsavedHeader) != ""}
+		u := engine.UnlockRequest{ID: id, Force: force, Unsaved: r.Header.Get(api.UnsavedHeader) != ""}
 		err = a.engine.UnlockState(r.Context(), actor, r.PathValue("name"), u)
 	}
 	return answerLock(w, err)

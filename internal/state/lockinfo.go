@@ -32,14 +32,19 @@ func ParseLock(doc []byte) (LockInfo, error) {
 	return info, nil
 }
 
+// zeroTime is the Created of a lock document that was never filled in.
+const zeroTime = "0001-01-01T00:00:00Z"
+
 // ParseUnlock reads the document of an unlock request. An empty one asks to release whatever lock is held: id is
-// then "" (Terraform's force-unlock sends that). Any other must name the lock, by the rules of ParseLock.
-func ParseUnlock(doc []byte) (id string, err error) {
+// then "". Any other must name the lock, by the rules of ParseLock. force is whether it is what a tool's force-unlock
+// sends: Terraform's nothing, OpenTofu's a document that was never filled in but for the ID. What ends a tool's own
+// work is the document that it locked with.
+func ParseUnlock(doc []byte) (id string, force bool, err error) {
 	if len(doc) == 0 {
-		return "", nil
+		return "", true, nil
 	}
 	info, err := ParseLock(doc)
-	return info.ID, err
+	return info.ID, err == nil && info == LockInfo{ID: info.ID, Created: zeroTime}, err
 }
 
 func parseLock(doc []byte) (LockInfo, error) {

@@ -76,13 +76,22 @@ func TestLockDocumentIsRefused(t *testing.T) {
 
 // L01, W8: Terraform's force-unlock sends nothing at all, OpenTofu's an ID and nothing else.
 func TestUnlockDocument(t *testing.T) {
-	for doc, want := range map[string]string{``: "", `{"ID":"abc","Operation":"","Created":"0001-01-01T00:00:00Z"}`: "abc"} {
-		if got, err := state.ParseUnlock([]byte(doc)); err != nil || got != want {
-			t.Errorf("%q: %q, %v; want %q", doc, got, err, want)
+	for _, c := range []struct {
+		doc, id string
+		force   bool
+	}{
+		{``, "", true},
+		{`{"ID":"abc","Operation":"","Info":"","Who":"","Version":"","Created":"0001-01-01T00:00:00Z","Path":""}`, "abc", true},
+		{`{"ID":"abc"}`, "abc", false},
+		{`{"ID":"abc","Operation":"OperationTypeApply","Info":"","Who":"a@b","Version":"1.12.6","Created":"2026-11-29T16:36:39.3Z","Path":""}`, "abc", false},
+		{`{"ID":"abc","Who":"a@b","Created":"0001-01-01T00:00:00Z"}`, "abc", false},
+	} {
+		if id, force, err := state.ParseUnlock([]byte(c.doc)); err != nil || id != c.id || force != c.force {
+			t.Errorf("%q: %q, force %t, %v; want %q, %t", c.doc, id, force, err, c.id, c.force)
 		}
 	}
 	for _, doc := range []string{`{}`, `{"ID":""}`, ` `, `null`, `{"ID":1}`} {
-		if got, err := state.ParseUnlock([]byte(doc)); !fault.Is(err, fault.Invalid) {
+		if got, _, err := state.ParseUnlock([]byte(doc)); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %q, %v; want invalid: it names no lock and is no empty request", doc, got, err)
 		}
 	}

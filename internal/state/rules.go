@@ -144,6 +144,7 @@ func follows(name string, head Version, d Document, sameLock bool) error {
 // Unlock is a request to release a lock.
 type Unlock struct {
 	ID      string // "": whatever is held, and a hold
+	Force   bool   // asked for as a force unlock: it counts as one for one's own lock too
 	Dead    bool   // the holder of the present lock can do nothing any more
 	Unsaved bool   // a save under the lock was refused or not delivered: the hold stays
 }
@@ -152,11 +153,12 @@ type Unlock struct {
 type UnlockStep struct {
 	Release bool // the lock is released
 	EndHold bool // the hold is ended
-	Forced  bool // it was somebody else's: to be audited
+	Forced  bool // it was somebody else's, or was asked for as a force unlock: to be audited
 }
 
 // MayUnlock says what becomes of by's request. Releasing what is released already is no error; a late unlock never
-// frees a newer lock.
+// frees a newer lock. A force unlock of one's own lock needs no permission, and is forced all the same: whatever took the
+// lock may be at work still, and what it saves later must be kept. A step of a run never forces.
 func MayUnlock(s State, by Sender, u Unlock) (UnlockStep, error) {
 	if err := mayTouch(s, by); err != nil {
 		return UnlockStep{}, err
@@ -176,9 +178,9 @@ func MayUnlock(s State, by Sender, u Unlock) (UnlockStep, error) {
 			WithDetail(Conflict(s))
 	case s.Lock.Holder.Same(by.Holder):
 		ended := by.Apply && s.Hold != nil && s.Hold.Run == by.Run && !u.Unsaved
-		return UnlockStep{Release: true, EndHold: ended}, nil
+		return UnlockStep{Release: true, EndHold: ended, Forced: u.Force && !by.attempt()}, nil
 	case u.Dead:
-		return UnlockStep{Release: true}, nil
+		return UnlockStep{Release: true, Forced: u.Force && !by.attempt()}, nil
 	}
 	if err := mayForce(s, by); err != nil {
 		return UnlockStep{}, err
@@ -194,6 +196,7 @@ func unlockAny(s State, by Sender, u Unlock) (UnlockStep, error) {
 	step := UnlockStep{Release: s.Lock != nil, EndHold: s.Hold != nil}
 	own := s.Lock == nil || s.Lock.Holder.Same(by.Holder) || u.Dead
 	if own && s.Hold == nil {
+		step.Forced = u.Force && step.Release
 		return step, nil
 	}
 	step.Forced = true
