@@ -25,6 +25,7 @@ type stateImportCmd struct {
 	remote
 	Args        []string `arg:"" optional:"" name:"what" help:"NAME FILE, or any number of *.tfstate files and folders of them; a state is named after its file."`
 	FromBackend []string `sep:"none" placeholder:"DIR" help:"Import what tofu state pull prints in this folder, named after the folder, or NAME where there is one. May be repeated."`
+	ReplaceDel  bool     `name:"replace-deleted" help:"Purge a deleted state of the same name, which could still be restored."`
 	DryRun      bool     `help:"Say what would happen, and change nothing."`
 }
 
@@ -145,16 +146,16 @@ func (cmd *stateImportCmd) move(ctx context.Context, c *call, server *client.Cli
 		return err
 	}
 	m.Serial, m.Size, m.SHA256 = doc.serial(), doc.send.Size, doc.sha256
-	if done, err := foreseeImport(ctx, server, m); err != nil || done {
+	if done, err := foreseeImport(ctx, server, m, cmd.ReplaceDel); err != nil || done {
 		return err
 	}
 	if cmd.DryRun {
 		m.Outcome = "would_import"
 		return nil
 	}
-	v, err := server.ImportState(ctx, m.State, doc.send)
+	v, err := server.ImportState(ctx, m.State, doc.send, cmd.ReplaceDel)
 	if fault.Code(err) == "state_exists" { // by the first try of a call whose answer was lost, perhaps
-		if done, err := foreseeImport(ctx, server, m); err != nil || done {
+		if done, err := foreseeImport(ctx, server, m, cmd.ReplaceDel); err != nil || done {
 			return err
 		}
 	}
@@ -180,16 +181,17 @@ func (cmd *stateImportCmd) document(ctx context.Context, c *call, place string) 
 	return d, nil
 }
 
-// foreseeImport refuses what the server would, and what it would do and nothing could undo; done is that the state
-// has these bytes already.
-func foreseeImport(ctx context.Context, server *client.Client, m *moved) (done bool, err error) {
+// foreseeImport refuses what the server would; done is that the state has these bytes already.
+func foreseeImport(ctx context.Context, server *client.Client, m *moved, replaceDeleted bool) (done bool, err error) {
 	st, err := stateOrNone(ctx, server, m.State)
 	switch {
 	case err != nil:
 		return false, err
+	case st.DeletedAt != nil && replaceDeleted:
+		return false, nil
 	case st.DeletedAt != nil:
-		return false, fault.New(fault.Gone, "state_deleted", "A deleted state of the name %s can still be restored; an import would end that.", m.State).
-			WithHint("Import under another name, restore it, or delete it for good: holdfast state delete %s --purge", m.State)
+		return false, fault.New(fault.Conflict, "name_deleted", "A deleted state of the name %s can still be restored; an import would end that.", m.State).
+			WithHint("Import under another name, restore it, or purge it by the import: --replace-deleted")
 	case st.Version > 0 && st.SHA256 == m.SHA256:
 		m.Outcome, m.Version = "unchanged", st.Version
 		return true, nil

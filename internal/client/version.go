@@ -53,9 +53,11 @@ func damaged(name string) error {
 
 // ImportState makes a state of a document from elsewhere. A name in use is a Conflict, state_exists; that is what the
 // repeat of an import whose answer was lost is answered too.
-func (c *Client) ImportState(ctx context.Context, name string, d Document) (api.StateVersion, error) {
+func (c *Client) ImportState(ctx context.Context, name string, d Document, replaceDeleted bool) (api.StateVersion, error) {
 	var out api.StateVersion
-	err := c.call(ctx, d.request(http.MethodPost, path("tf-states", name, "import")), &out)
+	r := d.request(http.MethodPost, path("tf-states", name, "import"))
+	r.query = filter("replace_deleted", set(replaceDeleted))
+	err := c.call(ctx, r, &out)
 	return out, err
 }
 

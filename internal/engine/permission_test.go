@@ -42,7 +42,7 @@ func TestVerbsFollowTheAllocation(t *testing.T) {
 				return err
 			}},
 			{"import", []access.Permission{access.StateWrite}, func(ctx context.Context, a access.Actor) error {
-				_, err := s.ImportState(ctx, a, "net", write("", doc(1, "l", "x")))
+				_, err := s.ImportState(ctx, a, "net", engine.StateImport{StateWrite: write("", doc(1, "l", "x"))})
 				return err
 			}},
 			{"rollback", []access.Permission{access.StateWrite}, func(ctx context.Context, a access.Actor) error {

@@ -368,6 +368,15 @@ func ownState(a access.Actor, s state.State, name string, err error) error {
 	return err
 }
 
+// listedState reads a state for people; one that is being purged is no more.
+func listedState(ctx context.Context, tx Tx, a access.Actor, name string) (state.State, error) {
+	s, err := tx.State(ctx, a.Org, name)
+	if err == nil && s.Purged() {
+		err = fault.New(fault.NotFound, "state_not_found", "%s was purged.", name)
+	}
+	return s, ownState(a, s, name, err)
+}
+
 // logRefusal logs a refusal: the tools show their users a status code and nothing else.
 func (e *Engine) logRefusal(ctx context.Context, a access.Actor, verb, name, lockID string, err error) {
 	f := fault.From(err)
@@ -410,7 +419,7 @@ func (e *Engine) States(ctx context.Context, a access.Actor, f StateFilter, p Pa
 				if err != nil {
 					return err
 				}
-				if !f.Stale || v.Life.Alive != "yes" {
+				if !s.Purged() && (!f.Stale || v.Life.Alive != "yes") {
 					items = append(items, v)
 				}
 			}
@@ -445,8 +454,8 @@ func (e *Engine) State(ctx context.Context, a access.Actor, name string) (v Stat
 		return v, err
 	}
 	err = e.store.View(ctx, func(tx Tx) error {
-		s, err := tx.State(ctx, a.Org, name)
-		if err = ownState(a, s, name, err); err != nil {
+		s, err := listedState(ctx, tx, a, name)
+		if err != nil {
 			return err
 		}
 		v, err = e.viewState(ctx, tx, s)

@@ -2,74 +2,99 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"holdfast.dev/holdfast/internal/access"
 	"holdfast.dev/holdfast/internal/fault"
-	"holdfast.dev/holdfast/internal/id"
 	"holdfast.dev/holdfast/internal/state"
 )
 
+// StateImport is a document that is to become a state.
+type StateImport struct {
+	StateWrite
+	// ReplaceDeleted purges a deleted state of that name, which could still be restored; it needs StateManage then.
+	ReplaceDeleted bool
+}
+
 // ImportState makes a state of a document that comes from elsewhere. It never changes what is there: a name with a
-// document is a Conflict. A deleted state of that name is purged.
-func (e *Engine) ImportState(ctx context.Context, a access.Actor, name string, w StateWrite) (v state.Version, err error) {
+// document is a Conflict, and so is that of a deleted state, unless the import is to replace it.
+func (e *Engine) ImportState(ctx context.Context, a access.Actor, name string, in StateImport) (v state.Version, err error) {
 	defer func() { e.logRefusal(ctx, a, "import", name, "", err) }()
 	if err := stateAccess(a, access.StateWrite, name); err != nil {
 		return v, err
 	}
-	o, doc, err := e.sealDocument(ctx, a.Org, w)
+	o, doc, err := e.sealDocument(ctx, a.Org, in.StateWrite)
 	if err != nil {
 		return v, err
 	}
-	err = e.changeState(ctx, a, name, true, func(tx Tx, s state.State, by sender) error {
-		if !s.DeletedAt.IsZero() {
-			if s, err = e.recreate(ctx, tx, a, s); err != nil {
+	if err = e.freeName(ctx, a, name, in.ReplaceDeleted); err == nil {
+		err = e.changeState(ctx, a, name, true, func(tx Tx, s state.State, by sender) error {
+			if s.Head != nil || s.Versions > 0 {
+				return fault.New(fault.Conflict, "state_exists", "There is a state %s already; an import changes none.", name).
+					WithHint("Choose another name, or delete the state first. To store a newer document in it, push it: holdfast state push.")
+			}
+			life, err := e.lockLife(ctx, tx, s)
+			if err != nil {
 				return err
 			}
-		}
-		if s.Head != nil || s.Versions > 0 {
-			return fault.New(fault.Conflict, "state_exists", "There is a state %s already; an import changes none.", name).
-				WithHint("Choose another name, or delete the state first. To store a newer document in it, push it: holdfast state push.")
-		}
-		life, err := e.lockLife(ctx, tx, s)
-		if err != nil {
-			return err
-		}
-		if err := state.MayChange(s, by.Sender, life.Dead); err != nil {
-			return err
-		}
-		if life.Dead {
-			s.Lock = nil
-		}
-		v = newVersion(s, by, o, doc)
-		v.Source = state.SourceImport
-		return e.putHead(ctx, tx, a, s, o, v, "state.import", 0)
-	})
+			if err := state.MayChange(s, by.Sender, life.Dead); err != nil {
+				return err
+			}
+			if life.Dead {
+				s.Lock = nil
+			}
+			v = newVersion(s, by, o, doc)
+			v.Source = state.SourceImport
+			return e.putHead(ctx, tx, a, s, o, v, "state.import", 0)
+		})
+	}
 	if err != nil {
 		e.discardObject(ctx, o, err)
 	}
 	return v, err
 }
 
-// recreate purges a deleted state and makes an empty one of its name.
-func (e *Engine) recreate(ctx context.Context, tx Tx, a access.Actor, s state.State) (state.State, error) {
-	if err := e.purge(ctx, tx, a, s); err != nil {
-		return s, err
+// freeName refuses the name of a deleted state, or with replace purges that state. What is being purged already is
+// purged to its end.
+func (e *Engine) freeName(ctx context.Context, a access.Actor, name string, replace bool) error {
+	var purging string
+	err := e.changeState(ctx, a, name, false, func(tx Tx, s state.State, _ sender) error {
+		purging = ""
+		switch {
+		case s.DeletedAt.IsZero():
+			return nil
+		case s.Purged():
+			purging = s.ID
+			return nil
+		case !replace:
+			return fault.New(fault.Conflict, "name_deleted", "A deleted state of the name %s can still be restored; an import in its place would end that.", name).
+				WithHint("Choose another name, restore it, or say that the import is to replace it (holdfast state import --replace-deleted), which needs tf_state:manage.")
+		}
+		if err := a.Allow(access.StateManage); err != nil {
+			return err
+		}
+		purging = s.ID
+		return e.beginPurge(ctx, tx, a, s)
+	})
+	switch {
+	case fault.Code(err) == "state_not_found":
+		return nil
+	case err != nil || purging == "":
+		return err
 	}
-	now := e.now()
-	s = state.State{ID: id.New(id.State, now), Org: s.Org, Name: s.Name, CreatedAt: now, UpdatedAt: now}
-	return s, tx.CreateState(ctx, s)
+	return e.purgeRest(ctx, a.Org, name, purging)
 }
 
 // DeleteState deletes a state, which can be restored for a time, or with purge its bytes and keys at once, those of a
-// deleted one too. Whoever holds a lock or the state stands against it. Repeating it is no error.
+// deleted one too. Whoever holds a lock or the state stands against it. Deleting twice is no error.
 func (e *Engine) DeleteState(ctx context.Context, a access.Actor, name string, purge bool) (err error) {
 	defer func() { e.logRefusal(ctx, a, "delete", name, "", err) }()
 	if err := stateAccess(a, access.StateManage, name); err != nil {
 		return err
 	}
-	return e.changeState(ctx, a, name, false, func(tx Tx, s state.State, by sender) error {
+	var purging string
+	err = e.changeState(ctx, a, name, false, func(tx Tx, s state.State, by sender) error {
+		purging = ""
 		gone := !s.DeletedAt.IsZero()
 		if gone && !purge {
 			return nil
@@ -84,7 +109,8 @@ func (e *Engine) DeleteState(ctx context.Context, a access.Actor, name string, p
 			}
 		}
 		if purge {
-			return e.purge(ctx, tx, a, s)
+			purging = s.ID
+			return e.beginPurge(ctx, tx, a, s)
 		}
 		s.Lock, s.DeletedAt = nil, e.now()
 		if err := tx.UpdateState(ctx, s); err != nil {
@@ -92,6 +118,10 @@ func (e *Engine) DeleteState(ctx context.Context, a access.Actor, name string, p
 		}
 		return e.record(ctx, tx, a, "state.delete", name, deletedRecord{s.ID, s.Versions})
 	})
+	if err != nil || purging == "" {
+		return err
+	}
+	return e.purgeRest(ctx, a.Org, name, purging)
 }
 
 // deletedRecord is what the audit log says of a state that goes or comes back.
@@ -100,21 +130,17 @@ type deletedRecord struct {
 	Versions int64  `json:"versions"`
 }
 
-func (e *Engine) purge(ctx context.Context, tx Tx, a access.Actor, s state.State) error {
-	if err := tx.PurgeState(ctx, s.ID); err != nil {
-		return err
-	}
-	return e.record(ctx, tx, a, "state.purge", s.Name, deletedRecord{s.ID, s.Versions})
-}
-
 // RestoreState brings a deleted state back as it was. Repeating it is no error.
 func (e *Engine) RestoreState(ctx context.Context, a access.Actor, name string) (StateView, error) {
 	if err := stateAccess(a, access.StateManage, name); err != nil {
 		return StateView{}, err
 	}
 	err := e.changeState(ctx, a, name, false, func(tx Tx, s state.State, _ sender) error {
-		if s.DeletedAt.IsZero() {
+		switch {
+		case s.DeletedAt.IsZero():
 			return nil
+		case s.Purged():
+			return state.Present(s)
 		}
 		s.DeletedAt = time.Time{}
 		if err := tx.UpdateState(ctx, s); err != nil {
@@ -128,60 +154,3 @@ func (e *Engine) RestoreState(ctx context.Context, a access.Actor, name string) 
 	return e.State(ctx, a, name)
 }
 
-// sweepDeleted purges the states that were deleted longer ago than they are kept, a page of each organization at a
-// time.
-func (e *Engine) sweepDeleted(ctx context.Context) error {
-	before := e.now().Add(-e.limits.DeletedKeep)
-	for cursor := ""; ; {
-		var orgs []access.Organization
-		err := e.store.View(ctx, func(tx Tx) (err error) {
-			orgs, cursor, err = tx.Organizations(ctx, Page{Limit: 100, Cursor: cursor})
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("list organizations to purge deleted states: %w", err)
-		}
-		for _, o := range orgs {
-			if err := e.sweepDeletedOf(ctx, o.ID, before); err != nil {
-				return err
-			}
-		}
-		if cursor == "" {
-			return nil
-		}
-	}
-}
-
-func (e *Engine) sweepDeletedOf(ctx context.Context, org string, before time.Time) error {
-	var due []state.State
-	err := e.store.View(ctx, func(tx Tx) error {
-		due = due[:0]
-		deleted, _, err := tx.States(ctx, StateFilter{Org: org, Deleted: true}, Page{Limit: 500})
-		for _, s := range deleted {
-			if s.DeletedAt.Before(before) {
-				due = append(due, s)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("list deleted states: %w", err)
-	}
-	system := access.Actor{Kind: access.System, Org: org, ID: "sweep", Name: "retention"}
-	for _, d := range due {
-		err := e.store.Update(ctx, func(tx Tx) error {
-			s, err := tx.StateForUpdate(ctx, org, d.Name)
-			if fault.Is(err, fault.NotFound) || err == nil && (s.ID != d.ID || s.DeletedAt.IsZero() || !s.DeletedAt.Before(before)) {
-				return nil // purged, restored or made anew meanwhile
-			}
-			if err != nil {
-				return err
-			}
-			return e.purge(ctx, tx, system, s)
-		})
-		if err != nil {
-			return fmt.Errorf("purge the deleted state %s: %w", d.Name, err)
-		}
-	}
-	return nil
-}

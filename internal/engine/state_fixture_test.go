@@ -103,6 +103,12 @@ func newStates(t *testing.T, db *store.Store) *states {
 // server is another server on the same database.
 func (s *states) server(t *testing.T) *engine.Engine {
 	t.Helper()
+	return s.serverOn(t, s.store)
+}
+
+// serverOn is a server whose database is db.
+func (s *states) serverOn(t *testing.T, db engine.Store) *engine.Engine {
+	t.Helper()
 	keys, err := keyring.NewPlatform(redact.NewSecret("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="))
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +118,7 @@ func (s *states) server(t *testing.T) *engine.Engine {
 		t.Fatal(err)
 	}
 	return engine.New(engine.Config{
-		Store: s.store, Keys: keys, Chain: chain, Now: s.now, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+		Store: db, Keys: keys, Chain: chain, Now: s.now, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Limits: engine.Limits{
 			StateMaxBytes: stateLimit, KeepVersions: keepVersions, RunEndGrace: grace, HeartbeatTimeout: 2 * time.Minute,
 			DeletedKeep: 7 * 24 * time.Hour, SourceMaxBytes: 1 << 20, PlanMaxBytes: 1 << 20,

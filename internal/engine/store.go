@@ -84,7 +84,7 @@ type StateTx interface {
 	UpdateState(ctx context.Context, s state.State) error
 	// States lists by name, bytewise.
 	States(ctx context.Context, f StateFilter, p Page) (items []state.State, next string, err error)
-	// PurgeState removes the state, its versions and their objects.
+	// PurgeState removes a state that has no versions any more.
 	PurgeState(ctx context.Context, id string) error
 }
 

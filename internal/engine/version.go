@@ -17,8 +17,8 @@ func (e *Engine) StateVersions(ctx context.Context, a access.Actor, name string,
 		return s, nil, "", err
 	}
 	err = e.store.View(ctx, func(tx Tx) error {
-		if s, err = tx.State(ctx, a.Org, name); err != nil {
-			return ownState(a, s, name, err)
+		if s, err = listedState(ctx, tx, a, name); err != nil {
+			return err
 		}
 		items, next, err = tx.Versions(ctx, s.ID, quarantined, p)
 		return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast.dev/holdfast/internal/access"
 	"holdfast.dev/holdfast/internal/engine"
@@ -144,7 +143,7 @@ func TestImport(t *testing.T) {
 		ann, viewer := s.user("ann", access.Operator), s.user("vic", access.Viewer)
 		document := "{\n  \"version\": 4, \"serial\": 41, \"lineage\": \"2016\", \"resources\": []\n}\n"
 		imported := func(a access.Actor, name, d string) (state.Version, error) {
-			return s.ImportState(t.Context(), a, name, write("", d))
+			return s.ImportState(t.Context(), a, name, engine.StateImport{StateWrite: write("", d)})
 		}
 		_, err := imported(viewer, "net", document)
 		wantRefused(t, "a viewer", err, "forbidden")
@@ -212,54 +211,6 @@ func TestDeleteAndRestore(t *testing.T) {
 		}
 		if got := s.audited(t, "net"); got != "write delete restore" {
 			t.Errorf("audited %q", got)
-		}
-	})
-}
-
-func TestPurge(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *states) {
-		ann, eve := s.user("ann", access.Operator), s.user("eve", access.Admin)
-		gone := func(name string) {
-			t.Helper()
-			_, err := s.State(t.Context(), eve, name)
-			wantRefused(t, name, err, "state_not_found")
-		}
-		v := s.save(t, ann, "at-once", "A", doc(1, "l", "v"))
-		if err := s.DeleteState(t.Context(), eve, "at-once", true); err != nil {
-			t.Fatal(err)
-		}
-		gone("at-once")
-		err := s.store.View(t.Context(), func(tx engine.Tx) error { _, err := tx.Object(t.Context(), v.ID); return err })
-		if !fault.Is(err, fault.NotFound) {
-			t.Errorf("the bytes of a purged state: %v, want not found", err)
-		}
-		s.save(t, ann, "replaced", "A", doc(9, "l", "v"))
-		s.save(t, ann, "kept", "A", doc(1, "l", "v"))
-		for _, name := range []string{"replaced", "kept"} {
-			if err := s.DeleteState(t.Context(), eve, name, false); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if v, err := s.ImportState(t.Context(), ann, "replaced", write("", doc(1, "new", "v"))); err != nil || v.Number != 1 {
-			t.Errorf("an import over a deleted state: %+v, %v", v, err)
-		}
-		s.advance(7*24*time.Hour - time.Minute)
-		if err := s.Housekeep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if s.view(t, "kept").DeletedAt.IsZero() {
-			t.Error("not deleted any more")
-		}
-		s.advance(2 * time.Minute)
-		if err := s.Housekeep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		gone("kept")
-		if got := s.audited(t, "kept"); got != "write delete purge" {
-			t.Errorf("audited %q", got)
-		}
-		if got := s.read(t, ann, "replaced"); got != doc(1, "new", "v") {
-			t.Errorf("the sweep took what is not deleted: %q", got)
 		}
 	})
 }

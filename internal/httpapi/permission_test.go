@@ -194,7 +194,7 @@ func newMatrix(t *testing.T) *matrix {
 func (m *matrix) made(t *testing.T, name string) {
 	t.Helper()
 	doc := stateDoc(1, "l")
-	_, err := m.engine.ImportState(t.Context(), m.system, name, engine.StateWrite{Size: int64(len(doc)), Body: strings.NewReader(doc)})
+	_, err := m.engine.ImportState(t.Context(), m.system, name, engine.StateImport{StateWrite: engine.StateWrite{Size: int64(len(doc)), Body: strings.NewReader(doc)}})
 	if err != nil {
 		t.Fatal(err)
 	}

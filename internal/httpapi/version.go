@@ -58,6 +58,10 @@ func (a *API) mountVersionChanges() {
 			})
 	}
 	document := huma.Operation{
+		Parameters: []*huma.Param{{
+			Name: replaceDeleted, In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean},
+			Description: "Purge a deleted state of that name, which could still be restored; needs tf_state:manage. Without it, such a name is refused.",
+		}},
 		OperationID: "import-state", Tags: []string{"state"}, Summary: "Make a state of a document from elsewhere; a name in use is refused",
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject, Description: "A state document."}}}},
 		Responses: map[string]*huma.Response{"201": {Description: "The state's first version", Content: map[string]*huma.MediaType{
@@ -66,6 +70,9 @@ func (a *API) mountVersionChanges() {
 	}
 	a.handle(http.MethodPost, "/api/tf-states/{name}/import", access.StateWrite, document, a.importState, maxBody(stateBodyBytes))
 }
+
+// replaceDeleted is the parameter of an import.
+const replaceDeleted = "replace_deleted"
 
 type pickVersionInput struct {
 	StateName
@@ -77,7 +84,13 @@ func (a *API) importState(w http.ResponseWriter, r *http.Request, actor access.A
 	if err != nil {
 		return err
 	}
-	v, err := a.engine.ImportState(r.Context(), actor, r.PathValue("name"), engine.StateWrite{MD5: sum, Size: r.ContentLength, Body: r.Body})
+	replace := r.URL.Query().Get(replaceDeleted)
+	if replace != "" && replace != "true" && replace != "false" {
+		return fault.New(fault.Invalid, "invalid_request", "The parameter %s is true or false.", replaceDeleted)
+	}
+	v, err := a.engine.ImportState(r.Context(), actor, r.PathValue("name"), engine.StateImport{
+		StateWrite: engine.StateWrite{MD5: sum, Size: r.ContentLength, Body: r.Body}, ReplaceDeleted: replace == "true",
+	})
 	if err != nil {
 		return err
 	}

@@ -237,8 +237,11 @@ func mayTouch(s State, by Sender) error {
 
 // Present refuses a deleted state.
 func Present(s State) error {
-	if s.DeletedAt.IsZero() {
+	switch {
+	case s.DeletedAt.IsZero():
 		return nil
+	case s.Purged():
+		return fault.New(fault.Gone, "state_purged", "%s was deleted for good.", s.Name).WithHint("Its name is free again once its bytes are deleted, in a moment.")
 	}
 	return fault.New(fault.Gone, "state_deleted", "%s was deleted at %s.", s.Name, stamp(s.DeletedAt)).
 		WithHint("An administrator can restore it, or purge it to free the name.")

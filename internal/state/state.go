@@ -19,6 +19,13 @@ type State struct {
 	Hold          *Hold     // nil: not held
 }
 
+// PurgedAt is the DeletedAt of a state that is being purged: it is longer ago than anything is kept, so that whatever
+// purges comes upon the state.
+func PurgedAt() time.Time { return time.UnixMicro(1).UTC() }
+
+// Purged reports whether the state is being purged: it is on its way out and comes back no more.
+func (s State) Purged() bool { return s.DeletedAt.Equal(PurgedAt()) }
+
 // Source says how a version came to be.
 type Source string
 

@@ -99,13 +99,6 @@ func (t *tx) States(ctx context.Context, f engine.StateFilter, p engine.Page) ([
 }
 
 func (t *tx) PurgeState(ctx context.Context, id string) error {
-	for _, purge := range []func(context.Context, string) error{
-		t.q.PurgeStateChunks, t.q.PurgeStateObjects, t.q.PurgeStateVersions,
-	} {
-		if err := purge(ctx, id); err != nil {
-			return t.err("purging", "state", err)
-		}
-	}
 	n, err := t.q.PurgeState(ctx, id)
 	return t.one("purging", "state", n, err)
 }

@@ -64,33 +64,6 @@ func (q *Queries) PurgeState(ctx context.Context, id string) (int64, error) {
 	return result.RowsAffected()
 }
 
-const purgeStateChunks = `-- name: PurgeStateChunks :exec
-DELETE FROM chunks WHERE object IN (SELECT versions.id FROM versions WHERE versions.state_id = $1)
-`
-
-func (q *Queries) PurgeStateChunks(ctx context.Context, stateID string) error {
-	_, err := q.db.ExecContext(ctx, purgeStateChunks, stateID)
-	return err
-}
-
-const purgeStateObjects = `-- name: PurgeStateObjects :exec
-DELETE FROM objects WHERE id IN (SELECT versions.id FROM versions WHERE versions.state_id = $1)
-`
-
-func (q *Queries) PurgeStateObjects(ctx context.Context, stateID string) error {
-	_, err := q.db.ExecContext(ctx, purgeStateObjects, stateID)
-	return err
-}
-
-const purgeStateVersions = `-- name: PurgeStateVersions :exec
-DELETE FROM versions WHERE state_id = $1
-`
-
-func (q *Queries) PurgeStateVersions(ctx context.Context, stateID string) error {
-	_, err := q.db.ExecContext(ctx, purgeStateVersions, stateID)
-	return err
-}
-
 const state = `-- name: State :one
 SELECT s.id, s.org, s.name, s.created_at, s.updated_at, s.deleted_at, s.versions, s.head, s.lock_key, s.lock_info, s.lock_holder, s.lock_taken_at, s.hold_run, s.hold_since,
     COALESCE(v.id, '') AS id, COALESCE(v.serial, 0) AS serial, COALESCE(v.serial_known, FALSE) AS serial_known,

@@ -50,14 +50,5 @@ UPDATE states SET updated_at = $1, deleted_at = $2, versions = $3, head = $4, lo
     lock_holder = $7, lock_taken_at = $8, hold_run = $9, hold_since = $10
 WHERE id = $11;
 
--- name: PurgeStateChunks :exec
-DELETE FROM chunks WHERE object IN (SELECT versions.id FROM versions WHERE versions.state_id = $1);
-
--- name: PurgeStateObjects :exec
-DELETE FROM objects WHERE id IN (SELECT versions.id FROM versions WHERE versions.state_id = $1);
-
--- name: PurgeStateVersions :exec
-DELETE FROM versions WHERE state_id = $1;
-
 -- name: PurgeState :execrows
 DELETE FROM states WHERE id = $1;

@@ -234,7 +234,17 @@ func purgeState(t *testing.T, s *store.Store) {
 		}
 		return nil
 	})
-	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.PurgeState(ctx, st.ID) })
+	if err := s.Update(t.Context(), func(tx engine.Tx) error { return tx.PurgeState(t.Context(), st.ID) }); err == nil {
+		t.Error("a state was purged that has versions")
+	}
+	update(t, s, func(ctx context.Context, tx engine.Tx) error {
+		for n := range int64(2) {
+			if err := tx.DeleteVersion(ctx, st.ID, n+1); err != nil {
+				return err
+			}
+		}
+		return tx.PurgeState(ctx, st.ID)
+	})
 	_, err := readState(t, s, w.org.ID, "net")
 	wantKind(t, "a purged state", err, fault.NotFound)
 	view(t, s, func(ctx context.Context, tx engine.Tx) error {

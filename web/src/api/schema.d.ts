@@ -3599,7 +3599,10 @@ export interface operations {
     };
     "import-state": {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Purge a deleted state of that name, which could still be restored; needs tf_state:manage. Without it, such a name is refused. */
+                replace_deleted?: boolean;
+            };
             header?: never;
             path: {
                 name: string;
