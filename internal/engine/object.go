@@ -207,15 +207,25 @@ func (w *chunkWriter) flush() error {
 // sealed_damaged, missing ones are object_missing, a key that is not there is key_missing. It is never NotFound:
 // whoever has the row must not take a lost document for an empty one.
 func (e *Engine) openObject(ctx context.Context, o Object) (io.ReadCloser, error) {
-	key, err := e.keys.OpenDataKey(ctx, o.Org, o.ID, o.Key, o.Wrapped)
-	if err != nil {
-		return nil, fmt.Errorf("open the data key of %s: %w", o.ID, err)
-	}
 	var sealed io.Reader = bytes.NewReader(o.Inline)
 	if o.Chunks > 0 {
 		sealed = &chunkReader{ctx: ctx, e: e, object: o.ID, chunks: o.Chunks}
 	}
-	plain, err := e.sealing.sealer.Open(key, o.Org, o.ID, sealed)
+	return openSealed(ctx, e.keys, e.sealing.sealer, o, sealed)
+}
+
+// OpenSealed streams the plain bytes of an object whose sealed bytes are read from elsewhere, from a backup say. Its
+// reader checks them as any other of the engine's does.
+func OpenSealed(ctx context.Context, keys Keys, o Object, sealed io.Reader) (io.ReadCloser, error) {
+	return openSealed(ctx, keys, keyring.NewSealer(), o, sealed)
+}
+
+func openSealed(ctx context.Context, keys Keys, sealer *keyring.Sealer, o Object, sealed io.Reader) (io.ReadCloser, error) {
+	key, err := keys.OpenDataKey(ctx, o.Org, o.ID, o.Key, o.Wrapped)
+	if err != nil {
+		return nil, fmt.Errorf("open the data key of %s: %w", o.ID, err)
+	}
+	plain, err := sealer.Open(key, o.Org, o.ID, sealed)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.ID, err)
 	}

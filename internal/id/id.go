@@ -26,6 +26,7 @@ const (
 	Task         = "tsk"
 	Attempt      = "att"
 	Request      = "req"
+	Backup       = "bak"
 )
 
 // Crockford's base 32 in lower case: no i, l, o, u; sorts as its value does.

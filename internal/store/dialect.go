@@ -42,6 +42,8 @@ type Dialect struct {
 	Goose goose.Dialect
 	// Alone runs fn, which migrates, while no other server does. It may run fn again.
 	Alone func(ctx context.Context, fn func(context.Context) error) error
+	// HasTable is a statement that tells whether there is a table named $1.
+	HasTable string
 	// Schema describes the tables as they are in the database.
 	Schema func(ctx context.Context) ([]Table, error)
 

@@ -47,15 +47,24 @@ func (s *Store) current(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading the schema's version: %w", err)
 	case have > want:
-		return fault.New(fault.Unavailable, "schema_newer",
-			"The database has schema %d, and this Holdfast knows up to %d.", have, want).
-			WithHint("Run the newer Holdfast that wrote it, or restore a backup from before its upgrade.")
+		return newerSchema(have, want)
 	case have < want:
 		return fault.New(fault.Unavailable, "schema_older",
 			"The database has schema %d, and this Holdfast needs %d.", have, want).
 			WithHint("Restart the server: it brings the schema up to date when it starts.")
 	}
 	return nil
+}
+
+func newerSchema(have, want int64) error {
+	return fault.New(fault.Unavailable, "schema_newer", "The database has schema %d, and this Holdfast knows up to %d.", have, want).
+		WithHint("Run the newer Holdfast that wrote it, or restore a backup from before its upgrade.")
+}
+
+// newest is the schema that this program makes.
+func (s *Store) newest() int64 {
+	sources := s.schema.ListSources()
+	return sources[len(sources)-1].Version
 }
 
 // Ready is nil when the database answers and its schema is current.

@@ -45,11 +45,9 @@ func (s *Store) Schema(ctx context.Context) (string, error) {
 	slices.SortFunc(tables, func(a, b Table) int { return cmp.Compare(a.Name, b.Name) })
 	var out strings.Builder
 	for _, t := range tables {
-		// What goose and River keep is theirs.
-		if t.Name == "goose_db_version" || strings.HasPrefix(t.Name, "river_") || strings.HasPrefix(t.Name, "sqlite_") {
-			continue
+		if !foreign(t.Name) {
+			t.write(&out)
 		}
-		t.write(&out)
 	}
 	return out.String(), nil
 }
@@ -102,7 +100,7 @@ func Introspect(ctx context.Context, db *sql.DB, names string, read ...func(cont
 }
 
 // EachRow calls each for every row of the query's result, with that row's Scan.
-func EachRow(ctx context.Context, db *sql.DB, query string, args []any, each func(scan func(...any) error) error) error {
+func EachRow(ctx context.Context, db Session, query string, args []any, each func(scan func(...any) error) error) error {
 	found, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -32,15 +32,38 @@ var _ engine.Store = (*Store)(nil)
 
 // New brings the database's schema up to date and starts to listen. It owns the dialect: where it fails, it has
 // closed it. Packages sqlite and postgres call it.
+//
+// A database into which a backup was restored is refused until the restore is finished and what has to follow it was
+// done.
 func New(ctx context.Context, d Dialect) (*Store, error) {
-	s := &Store{d: d, hub: newHub()}
-	provider, err := newProvider(d)
-	if err == nil {
-		s.schema = provider
-		err = s.migrate(ctx)
-	}
+	s, listening, err := attach(ctx, d)
 	if err != nil {
-		return nil, errors.Join(s.fault("", "bringing the database's schema up to date", err), d.Close())
+		return nil, err
+	}
+	if err := s.notRestoring(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.Upgrade(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if d.Listen != nil {
+		s.listen(ctx, listening)
+	}
+	return s, nil
+}
+
+// Attach takes the database as it is, for an administrator's command: it neither changes the schema nor listens. Like
+// New, it owns the dialect.
+func Attach(ctx context.Context, d Dialect) (*Store, error) {
+	s, _, err := attach(ctx, d)
+	return s, err
+}
+
+func attach(ctx context.Context, d Dialect) (*Store, context.Context, error) {
+	s := &Store{d: d, hub: newHub()}
+	var err error
+	if s.schema, err = newProvider(d); err != nil {
+		return nil, nil, errors.Join(s.fault("", "reading the migrations", err), d.Close())
 	}
 	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
@@ -50,10 +73,12 @@ func New(ctx context.Context, d Dialect) (*Store, error) {
 		s.waiting.Wait()
 		return s.d.Close()
 	})
-	if d.Listen != nil {
-		s.listen(ctx, listening)
-	}
-	return s, nil
+	return s, listening, nil
+}
+
+// Upgrade brings the schema up to date.
+func (s *Store) Upgrade(ctx context.Context) error {
+	return s.fault("", "bringing the database's schema up to date", s.migrate(ctx))
 }
 
 // listen waits until somebody listens, so that what is said from then on is heard; not for long, since a server

@@ -24,14 +24,24 @@ type Options struct {
 
 // Open connects to the database and brings its schema up to date.
 func Open(ctx context.Context, o Options) (*store.Store, error) {
-	d, err := open(ctx, o)
+	return opened(ctx, o, "60s", store.New)
+}
+
+// Attach connects for an administrator's command, and leaves the schema as it is. Statements may take an hour: they
+// read and write whole tables, and a backup may be written to something slow.
+func Attach(ctx context.Context, o Options) (*store.Store, error) {
+	return opened(ctx, o, "1h", store.Attach)
+}
+
+func opened(ctx context.Context, o Options, patience string, as func(context.Context, store.Dialect) (*store.Store, error)) (*store.Store, error) {
+	d, err := open(ctx, o, patience)
 	if err != nil {
 		return nil, fmt.Errorf("opening the PostgreSQL database: %w", err)
 	}
-	return store.New(ctx, d)
+	return as(ctx, d)
 }
 
-func open(ctx context.Context, o Options) (store.Dialect, error) {
+func open(ctx context.Context, o Options, patience string) (store.Dialect, error) {
 	config, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
 		// The cause repeats the URL, with the password where it cannot be told apart.
@@ -44,8 +54,8 @@ func open(ctx context.Context, o Options) (store.Dialect, error) {
 		"application_name": "holdfast",
 		// A server that vanished must not keep its locks, nor one that hangs.
 		"lock_timeout":                        "10s",
-		"statement_timeout":                   "60s",
-		"idle_in_transaction_session_timeout": "60s",
+		"statement_timeout":                   patience,
+		"idle_in_transaction_session_timeout": patience,
 	} {
 		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
 			config.ConnConfig.RuntimeParams[name] = value
@@ -69,8 +79,9 @@ func open(ctx context.Context, o Options) (store.Dialect, error) {
 			(&listener{config: config.ConnConfig.Copy(), log: o.Logger, signal: signal, lost: lost}).run(ctx)
 		},
 		DB: db, Goose: goose.DialectPostgres, Alone: p.alone,
-		Schema: func(ctx context.Context) ([]store.Table, error) { return schema(ctx, db) },
-		Queue:  riverdatabasesql.NewWithPgxListener(db, pool),
+		HasTable: "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1)",
+		Schema:   func(ctx context.Context) ([]store.Table, error) { return schema(ctx, db) },
+		Queue:    riverdatabasesql.NewWithPgxListener(db, pool),
 		Close: func() error {
 			err := db.Close()
 			pool.Close()

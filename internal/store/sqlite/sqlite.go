@@ -26,11 +26,20 @@ const (
 
 // Open opens or makes the database file at path, readable by its owner only.
 func Open(ctx context.Context, path string) (*store.Store, error) {
+	return opened(ctx, path, store.New)
+}
+
+// Attach opens or makes the file for an administrator's command, and leaves its schema as it is.
+func Attach(ctx context.Context, path string) (*store.Store, error) {
+	return opened(ctx, path, store.Attach)
+}
+
+func opened(ctx context.Context, path string, as func(context.Context, store.Dialect) (*store.Store, error)) (*store.Store, error) {
 	d, err := open(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the database %s: %w", path, err)
 	}
-	return store.New(ctx, d)
+	return as(ctx, d)
 }
 
 func open(ctx context.Context, path string) (d store.Dialect, err error) {
@@ -89,9 +98,10 @@ func open(ctx context.Context, path string) (d store.Dialect, err error) {
 	return store.Dialect{
 		View: p.view, Look: p.look, Update: g.update, Classify: classify,
 		DB: side, Goose: goose.DialectSQLite3, Alone: again,
-		Schema: func(ctx context.Context) ([]store.Table, error) { return schema(ctx, side) },
-		Queue:  riversqlite.New(jobs),
-		Close:  func() error { return errors.Join(p.close(), g.close(), closeAll()) },
+		HasTable: "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1)",
+		Schema:   func(ctx context.Context) ([]store.Table, error) { return schema(ctx, side) },
+		Queue:    riversqlite.New(jobs),
+		Close:    func() error { return errors.Join(p.close(), g.close(), closeAll()) },
 	}, nil
 }
 
