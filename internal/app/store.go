@@ -14,11 +14,38 @@ import (
 	"holdfast.dev/holdfast/internal/store/sqlite"
 )
 
-// openStore opens the database that the settings name.
+// openStore opens the database that the settings name, for serving.
 func openStore(ctx context.Context, s config.Server, log *slog.Logger) (*store.Store, error) {
-	path, embedded := strings.CutPrefix(s.DatabaseURL.Reveal(), "sqlite:")
+	path, embedded, err := databaseFile(s)
+	if err != nil {
+		return nil, err
+	}
+	if embedded {
+		return sqlite.Open(ctx, path)
+	}
+	return postgres.Open(ctx, postgres.Options{URL: s.DatabaseURL.Reveal(), Logger: log})
+}
+
+// attachStore takes it as it is, for an administrator's command. Without create, an embedded database has to be there.
+func attachStore(ctx context.Context, s config.Server, log *slog.Logger, create bool) (*store.Store, error) {
+	path, embedded, err := databaseFile(s)
+	if err != nil {
+		return nil, err
+	}
 	if !embedded {
-		return postgres.Open(ctx, postgres.Options{URL: s.DatabaseURL.Reveal(), Logger: log})
+		return postgres.Attach(ctx, postgres.Options{URL: s.DatabaseURL.Reveal(), Logger: log})
+	}
+	if _, err := os.Stat(path); err != nil && !create {
+		return nil, config.Invalid("There is no database %s: %v.", path, err).
+			WithHint("Set HOLDFAST_DATA_DIR or HOLDFAST_DATABASE_URL as the server has them.")
+	}
+	return sqlite.Attach(ctx, path)
+}
+
+// databaseFile is the path of the embedded database, in a folder that can be written to.
+func databaseFile(s config.Server) (path string, embedded bool, err error) {
+	if path, embedded = strings.CutPrefix(s.DatabaseURL.Reveal(), "sqlite:"); !embedded {
+		return "", false, nil
 	}
 	dir := filepath.Dir(path)
 	if err := writable(dir); err != nil {
@@ -26,10 +53,10 @@ func openStore(ctx context.Context, s config.Server, log *slog.Logger) (*store.S
 		if dir == filepath.Clean(s.DataDir) {
 			setting = "HOLDFAST_DATA_DIR"
 		}
-		return nil, config.Invalid("%s: %v.", setting, err).
+		return "", true, config.Invalid("%s: %v.", setting, err).
 			WithHint("Make the folder %s and give it to the user that the server runs as, or name another one.", dir)
 	}
-	return sqlite.Open(ctx, path)
+	return path, true, nil
 }
 
 // writable says what is wrong with a folder, or nil.

@@ -7,7 +7,11 @@ import (
 )
 
 type adminCmd struct {
-	Rewrap adminRewrapCmd `cmd:"" help:"Move what is stored to the key that seals now."`
+	Backup       adminBackupCmd       `cmd:"" help:"Write all that the database holds to one file, while servers run."`
+	Restore      adminRestoreCmd      `cmd:"" help:"Store a backup in an empty database."`
+	AfterRestore adminAfterRestoreCmd `cmd:"" help:"Make a restored installation ready to serve."`
+	ExportState  adminExportCmd       `cmd:"" help:"Decrypt one state of a backup, with the key and no server."`
+	Rewrap       adminRewrapCmd       `cmd:"" help:"Move what is stored to the key that seals now."`
 }
 
 type adminRewrapCmd struct {

@@ -142,10 +142,26 @@ func storeFile(path string, over bool, write func(io.Writer) (int64, error)) (n 
 	} else if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) { // a rename would replace what came meanwhile
 		return n, fileExists(path)
 	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(path))
+	}
 	if err != nil {
 		return n, fmt.Errorf("write %s: %w", path, err)
 	}
 	return n, nil
+}
+
+// syncFolder makes the names in a folder durable, where the system can.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, os.ErrInvalid) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
 }
 
 func fileExists(path string) error {

@@ -230,4 +230,3 @@ func (e *Engine) settleOrganization(ctx context.Context, o access.Organization, 
 	report.Chains, report.Names = append(report.Chains, v), append(report.Names, o.Name)
 	return err
 }
-

@@ -26,7 +26,7 @@ var layers = []struct {
 	{name: "ground", packages: []string{"internal/fault", "internal/id", "internal/config", "internal/redact", "internal/tofu", "internal/link"}},
 	{
 		name:     "rules",
-		packages: []string{"internal/access", "internal/audit", "internal/state", "internal/run", "internal/plan", "internal/source", "internal/stack", "internal/keyring"},
+		packages: []string{"internal/access", "internal/audit", "internal/state", "internal/run", "internal/plan", "internal/source", "internal/stack", "internal/keyring", "internal/backup"},
 		below:    []string{"ground"},
 	},
 	{name: "use cases", packages: []string{"internal/engine"}, below: []string{"ground", "rules"}},
