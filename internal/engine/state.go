@@ -56,8 +56,13 @@ func (e *Engine) ReadState(ctx context.Context, a access.Actor, name string) (c 
 	if err := stateAccess(a, access.StateRead, name); err != nil {
 		return StateContent{}, err
 	}
+	return begunAgain(func() (StateContent, error) { return e.readHead(ctx, a, name) })
+}
+
+// begunAgain opens what open opens, also where a save under the same lock replaces the version meanwhile.
+func begunAgain(open func() (StateContent, error)) (c StateContent, err error) {
 	for try := 1; ; try++ {
-		c, err := e.readHead(ctx, a, name)
+		c, err = open()
 		if fault.Code(err) != "object_missing" || try == readTries {
 			return c, err
 		}

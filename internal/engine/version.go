@@ -32,6 +32,10 @@ func (e *Engine) StateVersionContent(ctx context.Context, a access.Actor, name s
 	if err := stateAccess(a, access.StateRead, name); err != nil {
 		return c, err
 	}
+	return begunAgain(func() (StateContent, error) { return e.readVersion(ctx, a, name, number) })
+}
+
+func (e *Engine) readVersion(ctx context.Context, a access.Actor, name string, number int64) (c StateContent, err error) {
 	var o Object
 	err = e.store.Update(ctx, func(tx Tx) error {
 		s, err := tx.State(ctx, a.Org, name)

@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -242,6 +244,45 @@ func TestRollbackAgainstAWrite(t *testing.T) {
 		}
 		if got := s.read(t, ann, "net"); got != doc(2+took, "l", "v") || strings.Contains(got, fmt.Sprint("\"serial\":", 2)+",") {
 			t.Errorf("current is %q", got)
+		}
+	})
+}
+
+// replacing is a database in which something happens right after the first update that succeeds.
+type replacing struct {
+	engine.Store
+	once func()
+}
+
+func (r *replacing) Update(ctx context.Context, fn func(engine.Tx) error) error {
+	err := r.Store.Update(ctx, fn)
+	if once := r.once; err == nil && once != nil {
+		r.once = nil
+		once()
+	}
+	return err
+}
+
+// W2: the newest version is downloaded while the holder of its lock saves again, which replaces it. The download gives
+// the newer document instead of a failure.
+func TestDownloadOfAVersionThatIsReplaced(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		random := make([]byte, 200<<10) // more than stands in a row
+		_, _ = rand.Read(random)
+		s.mustLock(t, ann, "net", "A")
+		s.mustWrite(t, ann, "net", "A", doc(1, "l", base64.StdEncoding.EncodeToString(random)))
+		newer := doc(2, "l", base64.StdEncoding.EncodeToString(random))
+		db := &replacing{Store: s.store, once: func() { s.mustWrite(t, ann, "net", "A", newer) }}
+		c, err := s.serverOn(t, db).StateVersionContent(t.Context(), ann, "net", 1)
+		if err != nil {
+			t.Fatalf("the download: %v", err)
+		}
+		if got := readAll(t, c.Body); got != newer {
+			t.Errorf("the download has %d bytes that are not the newer document", len(got))
+		}
+		if db.once != nil {
+			t.Error("nothing replaced the version")
 		}
 	})
 }

@@ -172,7 +172,8 @@ func (s *Store) fault(noun, doing string, err error) error {
 		noun = "record"
 	}
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, sql.ErrTxDone): // rolled back by database/sql as the context ended
 		return fault.Wrap(err, fault.Unavailable, "interrupted", "The request ended before the database had answered.")
 	case errors.Is(err, sql.ErrNoRows):
 		return fault.New(fault.NotFound, noun2code(noun)+"_not_found", "There is no such %s.", noun)

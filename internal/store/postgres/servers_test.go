@@ -137,8 +137,8 @@ func TestDeadlockRunsAgain(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if errs[0] != nil || errs[1] != nil || runs[0]+runs[1] != 3 {
-		t.Errorf("errors %v after %v runs; want none, after one of them ran twice", errs, runs)
+	if errs[0] != nil || errs[1] != nil || runs[0]+runs[1] < 3 { // more on a slow machine, where they may meet again
+		t.Errorf("errors %v after %v runs; want none, after one of them ran again", errs, runs)
 	}
 }
 

@@ -166,6 +166,24 @@ func doesNotRunForAnEndedContext(t *testing.T, s *store.Store) {
 	if err := put(t.Context(), s, "a"); err != nil {
 		t.Errorf("the update after it: %v", err)
 	}
+
+	ending, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	err = s.Update(ending, func(tx engine.Tx) error {
+		err := tx.SetSettingOnce(ending, "c", "1")
+		cancel()
+		for range 10_000 { // until the transaction has ended by itself, where one does
+			if err != nil {
+				break
+			}
+			_, err = tx.Setting(context.WithoutCancel(ending), "c")
+		}
+		return err
+	})
+	wantKind(t, "an update that was rolled back because its context ended", err, fault.Unavailable)
+	if hasSetting(t, s, "c") {
+		t.Error("what was written before the transaction ended is there")
+	}
 }
 
 func viewSeesOneSnapshot(t *testing.T, s *store.Store) {

@@ -29,6 +29,7 @@ const startTimeout = 2 * time.Minute
 type Server struct {
 	URL string // of the database postgres, as its superuser; postgres://
 
+	bin, dir   string // of initdb and pg_ctl; of the socket, as the server sees it
 	supervisor *exec.Cmd
 	stdin      io.Closer
 }
@@ -67,8 +68,21 @@ func Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start PostgreSQL from %s: %w", bin, err), s.Stop())
 	}
+	s.bin, s.dir = bin, dir
 	s.URL = "postgres://postgres@/postgres?host=" + dir
 	return s, nil
+}
+
+// Crash ends the server without letting it finish anything, as a power cut does, and starts it again. It returns once
+// the server has recovered.
+func (s *Server) Crash(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "pg_ctl"), "restart", "-m", "immediate", "-w", "-D", filepath.Join(s.dir, "data"), "-l", filepath.Join(s.dir, "log"))
+	cmd.Dir, cmd.Env = "/", s.supervisor.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.supervisor.SysProcAttr.Credential}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("crash PostgreSQL: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Stop ends the server and removes its files. Nothing that it stored survives.
