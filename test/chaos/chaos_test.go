@@ -60,6 +60,7 @@ var built = sync.OnceValues(func() (string, error) {
 // mortal is a server that is killed and comes back, at another address each time.
 type mortal struct {
 	program, dir, database string
+	disk                   int64    // bytes of a file system of its own on dir; 0 for none
 	more                   []string // settings
 
 	process atomic.Pointer[load.Process]
@@ -73,7 +74,11 @@ func start(t *testing.T, dir, database string, more ...string) *mortal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mortal{program: program, dir: dir, database: database, more: more}
+	return stand(t, &mortal{program: program, dir: dir, database: database, more: more})
+}
+
+func stand(t *testing.T, m *mortal) *mortal {
+	t.Helper()
 	m.begin(t)
 	t.Cleanup(func() {
 		if err := m.process.Load().Stop(); err != nil {
@@ -87,7 +92,11 @@ func start(t *testing.T, dir, database string, more ...string) *mortal {
 func (m *mortal) begin(t *testing.T) {
 	t.Helper()
 	m.starts++
-	p, err := load.Start(t.Context(), m.program, m.dir, m.database, m.log(), m.more...)
+	var ground func(*exec.Cmd) error
+	if m.disk > 0 {
+		ground = func(cmd *exec.Cmd) error { return smalldisk.On(cmd, m.dir, m.disk) }
+	}
+	p, err := load.StartOn(t.Context(), ground, m.program, m.dir, m.database, m.log(), m.more...)
 	if err != nil {
 		m.showLog(t)
 		t.Fatal(err)

@@ -32,6 +32,12 @@ type Process struct {
 // Start starts the program (holdfast) as a server with its data in dir. database is "" for SQLite in dir, or a
 // postgres:// URL. logFile takes what it prints.
 func Start(ctx context.Context, program, dir, database, logFile string, more ...string) (*Process, error) {
+	return StartOn(ctx, nil, program, dir, database, logFile, more...)
+}
+
+// StartOn is Start with a last change of the command before it begins, for what a process can stand on: a small disk,
+// for example.
+func StartOn(ctx context.Context, ground func(*exec.Cmd) error, program, dir, database, logFile string, more ...string) (*Process, error) {
 	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, err
@@ -50,6 +56,11 @@ func Start(ctx context.Context, program, dir, database, logFile string, more ...
 		cmd.Env = append(cmd.Env, "HOLDFAST_DATABASE_URL="+database)
 	}
 	cmd.Stdout, cmd.Stderr = out, out
+	if ground != nil {
+		if err := ground(cmd); err != nil {
+			return nil, err
+		}
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}

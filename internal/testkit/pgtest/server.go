@@ -29,21 +29,29 @@ const startTimeout = 2 * time.Minute
 type Server struct {
 	URL string // of the database postgres, as its superuser; postgres://
 
-	bin, dir   string // of initdb and pg_ctl; of the socket, as the server sees it
 	supervisor *exec.Cmd
-	stdin      io.Closer
+	stdin      io.WriteCloser
+	reports    *bufio.Reader // of the supervisor
 }
 
 // Start starts a PostgreSQL of its own, listening on a unix socket in a temporary directory. PostgreSQL refuses to
 // run as root, so for root it runs as the user postgres or, without one, nobody.
-func Start(ctx context.Context) (*Server, error) {
+func Start(ctx context.Context) (*Server, error) { return start(ctx, os.TempDir(), nil) }
+
+// StartOn is Start with all of the server's files in dir, which ground makes what it is for the command alone: a small
+// disk, for example. The server's journal is in pieces of 1 MiB instead of 16, so that it has room there.
+func StartOn(ctx context.Context, dir string, ground func(*exec.Cmd) error) (*Server, error) {
+	return start(ctx, dir, ground, "--wal-segsize=1")
+}
+
+func start(ctx context.Context, temporary string, ground func(*exec.Cmd) error, initdb ...string) (*Server, error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("sh", "-c", script, "server.sh", bin)
+	cmd := exec.Command("sh", append([]string{"-c", script, "server.sh", bin}, initdb...)...)
 	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "LC_ALL=C"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + temporary, "LC_ALL=C"}
 	// In a group of its own: Ctrl-C in a terminal must not reach the supervisor before its starter is done.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
@@ -60,30 +68,40 @@ func Start(ctx context.Context) (*Server, error) {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	cmd.Stderr = cmd.Stdout
+	if ground != nil {
+		if err := ground(cmd); err != nil {
+			return nil, err
+		}
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	s := &Server{supervisor: cmd, stdin: stdin}
-	dir, err := awaitReady(ctx, stdout)
+	s := &Server{supervisor: cmd, stdin: stdin, reports: bufio.NewReader(stdout)}
+	dir, err := awaitReady(ctx, s.reports)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start PostgreSQL from %s: %w", bin, err), s.Stop())
 	}
-	s.bin, s.dir = bin, dir
 	s.URL = "postgres://postgres@/postgres?host=" + dir
+	if ground != nil { // as seen from outside
+		s.URL = fmt.Sprintf("postgres://postgres@/postgres?host=/proc/%d/root%s", s.PID(), dir)
+	}
 	return s, nil
 }
 
-// Crash ends the server without letting it finish anything, as a power cut does, and starts it again. It returns once
-// the server has recovered.
+// Crash ends the server without letting it finish anything, as a power cut does, where it has not ended by itself, and
+// starts it again. It returns once the server has recovered.
 func (s *Server) Crash(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "pg_ctl"), "restart", "-m", "immediate", "-w", "-D", filepath.Join(s.dir, "data"), "-l", filepath.Join(s.dir, "log"))
-	cmd.Dir, cmd.Env = "/", s.supervisor.Env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.supervisor.SysProcAttr.Credential}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("crash PostgreSQL: %w\n%s", err, out)
+	if _, err := io.WriteString(s.stdin, "crash\n"); err != nil {
+		return fmt.Errorf("crash PostgreSQL: %w", err)
+	}
+	if _, err := awaitReady(ctx, s.reports); err != nil {
+		return fmt.Errorf("start PostgreSQL again: %w", err)
 	}
 	return nil
 }
+
+// PID is the process that the server lives with; it sees the server's files as the server does.
+func (s *Server) PID() int { return s.supervisor.Process.Pid }
 
 // Stop ends the server and removes its files. Nothing that it stored survives.
 func (s *Server) Stop() error {
@@ -95,12 +113,11 @@ func (s *Server) Stop() error {
 }
 
 // awaitReady reads the supervisor's report: the directory with the server's socket, or what went wrong.
-func awaitReady(ctx context.Context, stdout io.Reader) (string, error) {
+func awaitReady(ctx context.Context, r *bufio.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	report := make(chan string, 1)
 	go func() {
-		r := bufio.NewReader(stdout)
 		line, err := r.ReadString('\n')
 		if err == nil && !strings.HasPrefix(line, "ready ") {
 			rest, _ := io.ReadAll(r)
