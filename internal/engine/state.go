@@ -209,7 +209,7 @@ func (e *Engine) storeWrite(ctx context.Context, a access.Actor, name, lockID st
 			v.Number = s.Head.Number
 		}
 		stored = true
-		return e.putHead(ctx, tx, a, s, o, v, "state.write", 0)
+		return e.putHead(ctx, tx, a, s, o, v, doc.Inventory, "state.write", 0)
 	})
 	if err == nil {
 		err = refusal
@@ -242,9 +242,9 @@ func newVersion(s state.State, by sender, o Object, doc state.Document) state.Ve
 	}
 }
 
-// putHead stores v with its object as the state's current version, with what retention and the audit log ask for. from
-// is the number of the version that it was made of, or 0.
-func (e *Engine) putHead(ctx context.Context, tx Tx, a access.Actor, s state.State, o Object, v state.Version, action string, from int64) error {
+// putHead stores v with its object as the state's current version, with the list of its resources and what retention
+// and the audit log ask for. from is the number of the version that it was made of, or 0.
+func (e *Engine) putHead(ctx context.Context, tx Tx, a access.Actor, s state.State, o Object, v state.Version, list *state.Inventory, action string, from int64) error {
 	if err := tx.AttachObject(ctx, o); err != nil {
 		return err
 	}
@@ -254,6 +254,9 @@ func (e *Engine) putHead(ctx context.Context, tx Tx, a access.Actor, s state.Sta
 	added := v.Number > s.Versions
 	s.Head, s.Versions, s.UpdatedAt = &v, max(s.Versions, v.Number), e.now()
 	if err := tx.UpdateState(ctx, s); err != nil {
+		return err
+	}
+	if err := putList(ctx, tx, s, list); err != nil {
 		return err
 	}
 	if added && s.Versions > int64(e.limits.KeepVersions) {

@@ -45,7 +45,7 @@ func (e *Engine) ImportState(ctx context.Context, a access.Actor, name string, i
 			}
 			v = newVersion(s, by, o, doc)
 			v.Source = state.SourceImport
-			return e.putHead(ctx, tx, a, s, o, v, "state.import", 0)
+			return e.putHead(ctx, tx, a, s, o, v, doc.Inventory, "state.import", 0)
 		})
 	}
 	if err != nil {
@@ -116,6 +116,9 @@ func (e *Engine) DeleteState(ctx context.Context, a access.Actor, name string, p
 		if err := tx.UpdateState(ctx, s); err != nil {
 			return err
 		}
+		if err := tx.SetResources(ctx, s.Org, s.ID, nil, state.List{}); err != nil {
+			return err
+		}
 		return e.record(ctx, tx, a, "state.delete", name, deletedRecord{s.ID, s.Versions})
 	})
 	if err != nil || purging == "" {
@@ -135,7 +138,9 @@ func (e *Engine) RestoreState(ctx context.Context, a access.Actor, name string) 
 	if err := stateAccess(a, access.StateManage, name); err != nil {
 		return StateView{}, err
 	}
+	stateID := ""
 	err := e.changeState(ctx, a, name, false, func(tx Tx, s state.State, _ sender) error {
+		stateID = s.ID
 		switch {
 		case s.DeletedAt.IsZero():
 			return nil
@@ -150,6 +155,9 @@ func (e *Engine) RestoreState(ctx context.Context, a access.Actor, name string) 
 	})
 	if err != nil {
 		return StateView{}, err
+	}
+	if err := e.listState(ctx, stateID); err != nil {
+		e.log.InfoContext(ctx, "the resources of a restored state are left to the housekeeping", "state", name, "error", err)
 	}
 	return e.State(ctx, a, name)
 }

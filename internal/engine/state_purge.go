@@ -27,6 +27,9 @@ func (e *Engine) beginPurge(ctx context.Context, tx Tx, a access.Actor, s state.
 	if err := tx.UpdateState(ctx, s); err != nil {
 		return err
 	}
+	if err := tx.SetResources(ctx, s.Org, s.ID, nil, state.List{}); err != nil {
+		return err
+	}
 	return e.record(ctx, tx, a, "state.purge", s.Name, deletedRecord{s.ID, versions})
 }
 

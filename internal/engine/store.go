@@ -33,6 +33,7 @@ type Store interface {
 type Tx interface {
 	StateTx
 	VersionTx
+	ResourceTx
 	ObjectTx
 	KeyTx
 	RunTx
@@ -100,6 +101,17 @@ type VersionTx interface {
 	// VersionsBeyond are the numbers of versions older than the newest keep, without the head and quarantined
 	// ones, at most limit of them, oldest first.
 	VersionsBeyond(ctx context.Context, stateID string, keep, limit int) ([]int64, error)
+}
+
+// ResourceTx is the resources of states' current documents, by name.
+type ResourceTx interface {
+	// SetResources makes rs, which are sorted by address, what is stored of the state, and list what the state says of
+	// them; the zero List with none is for a state that is to have no list.
+	SetResources(ctx context.Context, org, stateID string, rs []state.Resource, list state.List) error
+	// Resources lists by address and state.
+	Resources(ctx context.Context, f ResourceFilter, p Page) (items []StateResource, next string, err error)
+	// UnlistedStates are ids of states with a document and without a list, those after the given one.
+	UnlistedStates(ctx context.Context, after string, limit int) ([]string, error)
 }
 
 // Object is sealed bytes: a state's document, a packed source, a plan file.

@@ -156,7 +156,7 @@ func (e *Engine) due(ctx context.Context, runID string) (due bool, err error) {
 }
 
 // Housekeep deletes what is kept no longer: bytes that were staged and never attached, sessions that have ended, and
-// states that were deleted longer ago than they can be restored.
+// states that were deleted longer ago than they can be restored. It lists the resources of states that have no list.
 // One call every few minutes is enough for all servers; what it leaves the next one takes.
 func (e *Engine) Housekeep(ctx context.Context) error {
 	now := e.now()
@@ -169,5 +169,5 @@ func (e *Engine) Housekeep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("clear what is left over: %w", err)
 	}
-	return e.sweepDeleted(ctx)
+	return errors.Join(e.sweepDeleted(ctx), e.listMissing(ctx))
 }

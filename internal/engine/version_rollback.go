@@ -100,7 +100,7 @@ func (e *Engine) restore(ctx context.Context, a access.Actor, name string, numbe
 				return err
 			}
 		}
-		return e.putHead(ctx, tx, a, s, o, v, r.action, number)
+		return e.putHead(ctx, tx, a, s, o, v, doc.Inventory, r.action, number)
 	})
 	if err != nil {
 		e.discardObject(ctx, o, err)

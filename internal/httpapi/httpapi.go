@@ -84,6 +84,7 @@ func New(c Config) *API {
 	a.mountAudit()
 	a.mountKey()
 	a.mountState()
+	a.mountResource()
 	a.mountStack()
 	a.mountRun()
 	a.mountAgentWork()

@@ -12,10 +12,11 @@ import (
 // Document is what a state document says of itself in clear.
 type Document struct {
 	Serial    Serial
-	Lineage   string // "" where it has none
-	Terraform string // terraform_version, "" where it has none
-	Encrypted bool   // OpenTofu encrypted it before sending
-	Resources bool   // it is known to hold resources or outputs; false for an encrypted one, whose are not known
+	Lineage   string     // "" where it has none
+	Terraform string     // terraform_version, "" where it has none
+	Encrypted bool       // OpenTofu encrypted it before sending
+	Resources bool       // it is known to hold resources or outputs; false for an encrypted one, whose are not known
+	Inventory *Inventory // its resources by name; never nil for what Finish says
 }
 
 // The limits of what is kept of a document.
@@ -30,6 +31,7 @@ const (
 // shows only at the end.
 type Scanner struct {
 	json  jsonScanner
+	list  inventory
 	known [fields]bool // which fields were seen
 	doc   Document
 
@@ -173,10 +175,12 @@ func (s *Scanner) Finish() (Document, error) {
 	switch {
 	case !s.known[fieldVersion] && s.encrypted:
 		d.Encrypted, d.Resources = true, false
+		d.Inventory = new(inventory).finish()
 		return d, nil
 	case !s.known[fieldVersion]:
 		return Document{}, invalidState("It has neither a version nor encrypted data.")
 	case s.version == "4":
+		d.Inventory = s.list.finish()
 		return d, nil
 	}
 	n, err := strconv.ParseUint(s.version, 10, 64)

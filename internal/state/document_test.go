@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -14,6 +15,13 @@ import (
 
 // scan gives the document to a scanner, whole and in pieces of each small size; all have to say the same.
 func scan(t testing.TB, doc []byte) (state.Document, error) {
+	t.Helper()
+	d, _, err := scanAll(t, doc)
+	return d, err
+}
+
+// scanAll also gives the inventory, which it takes out of the document.
+func scanAll(t testing.TB, doc []byte) (state.Document, *state.Inventory, error) {
 	t.Helper()
 	s := state.NewScanner()
 	_, err := s.Write(doc)
@@ -36,11 +44,16 @@ func scan(t testing.TB, doc []byte) (state.Document, error) {
 		if pieceErr == nil {
 			piece, pieceErr = s.Finish()
 		}
-		if piece != d || fmt.Sprint(pieceErr) != fmt.Sprint(err) {
+		if !reflect.DeepEqual(piece, d) || fmt.Sprint(pieceErr) != fmt.Sprint(err) {
 			t.Fatalf("%q in pieces of %d: %+v, %v; whole: %+v, %v", doc, size, piece, pieceErr, d, err)
 		}
 	}
-	return d, err
+	list := d.Inventory
+	d.Inventory = nil
+	if (list == nil) != (err != nil) {
+		t.Fatalf("%q: inventory %v, error %v; want one of them", doc, list, err)
+	}
+	return d, list, err
 }
 
 func TestDocumentSaysWhatItIs(t *testing.T) {

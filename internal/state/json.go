@@ -21,6 +21,7 @@ type jsonScanner struct {
 
 	literal string // what is left of true, false or null
 	field   field  // whose value is being read; fieldUnknown where nobody asks
+	part    part   // of a resource, whose value is being read; partNone where nobody asks
 	raw     []byte // the key or value being captured
 	capture bool
 	isKey   bool // the string being read is an object's key
@@ -157,20 +158,38 @@ func (j *jsonScanner) key(c byte) error {
 		return errSyntax
 	}
 	j.step, j.isKey = inString, true
-	if len(j.stack) == 1 {
+	if len(j.stack) == 1 || len(j.stack) == inResource && j.listed() {
 		j.capture, j.raw = true, append(j.raw[:0], c)
 	}
 	return nil
 }
+
+// inResource is how many objects and arrays are open between a resource's fields: the document, its resources, and the
+// resource.
+const inResource = 3
+
+// listed reports whether what is open below the top level is the list of resources.
+func (j *jsonScanner) listed() bool { return j.field == fieldResources && !j.stack[1] }
 
 // value begins a value, whose first byte is the nth that is being looked at.
 func (j *jsonScanner) value(c byte, n int) error {
 	if len(j.stack) == 0 && c != '{' {
 		return fault.New(fault.Invalid, "invalid_json", "The document is not a JSON object.")
 	}
-	if j.field != fieldUnknown && len(j.stack) == 1 {
-		j.capture, j.raw = true, append(j.raw[:0], c)
-		j.valueAt = j.at + int64(n) - 1
+	switch len(j.stack) {
+	case 1:
+		if j.field != fieldUnknown {
+			j.capture, j.raw = true, append(j.raw[:0], c)
+			j.valueAt = j.at + int64(n) - 1
+		}
+	case inResource:
+		if j.part != partNone {
+			j.capture, j.raw = true, append(j.raw[:0], c)
+		}
+	case inResource + 1:
+		if j.part == partInstances && !j.stack[inResource] {
+			j.to.list.instance()
+		}
 	}
 	switch c {
 	case '{', '[':
@@ -201,6 +220,9 @@ func (j *jsonScanner) open(object bool) error {
 		return invalidState("It nests deeper than %d.", maxDepth)
 	}
 	j.capture = false
+	if len(j.stack) == inResource-1 && object && j.listed() {
+		j.to.list.begin()
+	}
 	j.stack = append(j.stack, object)
 	j.step = wantValueOrClose
 	if object {
@@ -211,13 +233,23 @@ func (j *jsonScanner) open(object bool) error {
 
 // closed ends an object or array; filled is whether anything is in it.
 func (j *jsonScanner) closed(filled bool) error {
+	object := j.stack[len(j.stack)-1]
 	j.stack = j.stack[:len(j.stack)-1]
-	if len(j.stack) == 1 && j.field != fieldUnknown {
-		f := j.field
-		j.field = fieldUnknown
-		if err := j.to.value(f, j.raw[:1], filled); err != nil {
-			return err
+	switch len(j.stack) {
+	case 1:
+		if j.field != fieldUnknown {
+			f := j.field
+			j.field = fieldUnknown
+			if err := j.to.value(f, j.raw[:1], filled); err != nil {
+				return err
+			}
 		}
+	case inResource - 1:
+		if object && j.listed() {
+			j.to.list.end()
+		}
+	case inResource:
+		j.part = partNone
 	}
 	j.after()
 	return nil
@@ -225,7 +257,12 @@ func (j *jsonScanner) closed(filled bool) error {
 
 // ended ends a string, number or literal that is a value.
 func (j *jsonScanner) ended() error {
-	if j.capture {
+	switch {
+	case !j.capture:
+	case len(j.stack) == inResource:
+		j.to.list.value(j.part, j.raw)
+		j.capture, j.part = false, partNone
+	default:
 		f := j.field
 		j.capture, j.field = false, fieldUnknown
 		if err := j.to.value(f, j.raw, false); err != nil {
@@ -272,7 +309,11 @@ func (j *jsonScanner) text(p []byte) (n int, err error) {
 	}
 	if j.capture {
 		j.capture = false
-		j.field, err = j.to.key(j.raw)
+		if len(j.stack) == inResource {
+			j.part = partOf(j.raw)
+		} else {
+			j.field, err = j.to.key(j.raw)
+		}
 	}
 	j.step = wantColon
 	return n, err

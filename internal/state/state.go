@@ -17,6 +17,13 @@ type State struct {
 	Head          *Version  // nil: nothing stored yet
 	Lock          *Lock     // nil: not locked
 	Hold          *Hold     // nil: not held
+	List          List
+}
+
+// List says which resources of the head's document are stored beside it.
+type List struct {
+	Hash      string // of the Inventory; "" where none was stored yet
+	Truncated bool
 }
 
 // PurgedAt is the DeletedAt of a state that is being purged: it is longer ago than anything is kept, so that whatever

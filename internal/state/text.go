@@ -13,6 +13,9 @@ func unquote(raw []byte) (text string, ok bool) {
 		return "", false
 	}
 	raw = raw[1 : len(raw)-1]
+	if plainText(raw) == len(raw) && utf8.Valid(raw) {
+		return string(raw), true
+	}
 	out := make([]byte, 0, len(raw))
 	for len(raw) > 0 {
 		switch c := raw[0]; {

@@ -27,7 +27,7 @@ type Decision struct {
 func Decisions() []Decision {
 	kept := []string{
 		"settings", "organizations", "users", "accounts", "agents", "tokens", "permissions",
-		"states", "versions", "objects", "chunks", "staged",
+		"states", "versions", "objects", "chunks", "staged", "state_resources",
 		"stacks", "runs", "components", "events", "tasks", "attempts", "logs", "audit",
 	}
 	var all []Decision

@@ -99,6 +99,9 @@ func (t *tx) States(ctx context.Context, f engine.StateFilter, p engine.Page) ([
 }
 
 func (t *tx) PurgeState(ctx context.Context, id string) error {
+	if err := t.q.DropResources(ctx, id); err != nil {
+		return t.err("purging", "resource list", err)
+	}
 	n, err := t.q.PurgeState(ctx, id)
 	return t.one("purging", "state", n, err)
 }
@@ -107,6 +110,7 @@ func stateOf(r db.StateRow) (state.State, error) {
 	s := state.State{
 		ID: r.State.ID, Org: r.State.Org, Name: r.State.Name, CreatedAt: moment(r.State.CreatedAt),
 		UpdatedAt: moment(r.State.UpdatedAt), DeletedAt: moment(r.State.DeletedAt), Versions: r.State.Versions,
+		List: state.List{Hash: r.State.ResourcesHash, Truncated: r.State.ResourcesTruncated},
 	}
 	switch {
 	case r.State.Head == 0:

@@ -197,20 +197,34 @@ type Stack struct {
 }
 
 type State struct {
-	ID          string
-	Org         string
-	Name        string
-	CreatedAt   int64
-	UpdatedAt   int64
-	DeletedAt   int64
-	Versions    int64
-	Head        int64
-	LockKey     string
-	LockInfo    string
-	LockHolder  string
-	LockTakenAt int64
-	HoldRun     string
-	HoldSince   int64
+	ID                 string
+	Org                string
+	Name               string
+	CreatedAt          int64
+	UpdatedAt          int64
+	DeletedAt          int64
+	Versions           int64
+	Head               int64
+	LockKey            string
+	LockInfo           string
+	LockHolder         string
+	LockTakenAt        int64
+	HoldRun            string
+	HoldSince          int64
+	ResourcesHash      string
+	ResourcesTruncated bool
+}
+
+type StateResource struct {
+	StateID   string
+	Address   string
+	Org       string
+	Module    string
+	Mode      string
+	Type      string
+	Name      string
+	Provider  string
+	Instances int64
 }
 
 type Task struct {

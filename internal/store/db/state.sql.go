@@ -65,7 +65,7 @@ func (q *Queries) PurgeState(ctx context.Context, id string) (int64, error) {
 }
 
 const state = `-- name: State :one
-SELECT s.id, s.org, s.name, s.created_at, s.updated_at, s.deleted_at, s.versions, s.head, s.lock_key, s.lock_info, s.lock_holder, s.lock_taken_at, s.hold_run, s.hold_since,
+SELECT s.id, s.org, s.name, s.created_at, s.updated_at, s.deleted_at, s.versions, s.head, s.lock_key, s.lock_info, s.lock_holder, s.lock_taken_at, s.hold_run, s.hold_since, s.resources_hash, s.resources_truncated,
     COALESCE(v.id, '') AS id, COALESCE(v.serial, 0) AS serial, COALESCE(v.serial_known, FALSE) AS serial_known,
     COALESCE(v.lineage, '') AS lineage, COALESCE(v.size, 0) AS size, COALESCE(v.sha256, '') AS sha256,
     COALESCE(v.md5, '') AS md5, COALESCE(v.source, '') AS source, COALESCE(v.encrypted, FALSE) AS encrypted,
@@ -117,6 +117,8 @@ func (q *Queries) State(ctx context.Context, org string, name string) (StateRow,
 		&i.State.LockTakenAt,
 		&i.State.HoldRun,
 		&i.State.HoldSince,
+		&i.State.ResourcesHash,
+		&i.State.ResourcesTruncated,
 		&i.ID,
 		&i.Serial,
 		&i.SerialKnown,
@@ -140,7 +142,7 @@ func (q *Queries) State(ctx context.Context, org string, name string) (StateRow,
 }
 
 const stateByID = `-- name: StateByID :one
-SELECT s.id, s.org, s.name, s.created_at, s.updated_at, s.deleted_at, s.versions, s.head, s.lock_key, s.lock_info, s.lock_holder, s.lock_taken_at, s.hold_run, s.hold_since,
+SELECT s.id, s.org, s.name, s.created_at, s.updated_at, s.deleted_at, s.versions, s.head, s.lock_key, s.lock_info, s.lock_holder, s.lock_taken_at, s.hold_run, s.hold_since, s.resources_hash, s.resources_truncated,
     COALESCE(v.id, '') AS id, COALESCE(v.serial, 0) AS serial, COALESCE(v.serial_known, FALSE) AS serial_known,
     COALESCE(v.lineage, '') AS lineage, COALESCE(v.size, 0) AS size, COALESCE(v.sha256, '') AS sha256,
     COALESCE(v.md5, '') AS md5, COALESCE(v.source, '') AS source, COALESCE(v.encrypted, FALSE) AS encrypted,
@@ -192,6 +194,8 @@ func (q *Queries) StateByID(ctx context.Context, id string) (StateByIDRow, error
 		&i.State.LockTakenAt,
 		&i.State.HoldRun,
 		&i.State.HoldSince,
+		&i.State.ResourcesHash,
+		&i.State.ResourcesTruncated,
 		&i.ID,
 		&i.Serial,
 		&i.SerialKnown,
@@ -215,7 +219,7 @@ func (q *Queries) StateByID(ctx context.Context, id string) (StateByIDRow, error
 }
 
 const states = `-- name: States :many
-SELECT s.id, s.org, s.name, s.created_at, s.updated_at, s.deleted_at, s.versions, s.head, s.lock_key, s.lock_info, s.lock_holder, s.lock_taken_at, s.hold_run, s.hold_since,
+SELECT s.id, s.org, s.name, s.created_at, s.updated_at, s.deleted_at, s.versions, s.head, s.lock_key, s.lock_info, s.lock_holder, s.lock_taken_at, s.hold_run, s.hold_since, s.resources_hash, s.resources_truncated,
     COALESCE(v.id, '') AS id, COALESCE(v.serial, 0) AS serial, COALESCE(v.serial_known, FALSE) AS serial_known,
     COALESCE(v.lineage, '') AS lineage, COALESCE(v.size, 0) AS size, COALESCE(v.sha256, '') AS sha256,
     COALESCE(v.md5, '') AS md5, COALESCE(v.source, '') AS source, COALESCE(v.encrypted, FALSE) AS encrypted,
@@ -299,6 +303,8 @@ func (q *Queries) States(ctx context.Context, arg StatesParams) ([]StatesRow, er
 			&i.State.LockTakenAt,
 			&i.State.HoldRun,
 			&i.State.HoldSince,
+			&i.State.ResourcesHash,
+			&i.State.ResourcesTruncated,
 			&i.ID,
 			&i.Serial,
 			&i.SerialKnown,

@@ -99,7 +99,13 @@ type world struct {
 
 func newWorld(t testing.TB, s *store.Store) world {
 	t.Helper()
-	w := world{org: access.Organization{ID: id.New(id.Organization, now), Name: "acme", CreatedAt: now}}
+	return newWorldNamed(t, s, "acme")
+}
+
+// newWorldNamed is newWorld of another organization.
+func newWorldNamed(t testing.TB, s *store.Store, org string) world {
+	t.Helper()
+	w := world{org: access.Organization{ID: id.New(id.Organization, now), Name: org, CreatedAt: now}}
 	w.user = access.UserRecord{ID: id.New(id.User, now), Org: w.org.ID, Name: "ann", Role: access.Admin, CreatedAt: now}
 	w.account = access.Account{ID: id.New(id.Account, now), Org: w.org.ID, Name: "local", Enabled: true, CreatedAt: now}
 	w.agent = access.AgentRecord{

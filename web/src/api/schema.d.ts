@@ -675,6 +675,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/state-resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Search the resources of all states, by address */
+        get: operations["search-state-resources"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tf-states": {
         parameters: {
             query?: never;
@@ -774,6 +791,23 @@ export interface paths {
         post: operations["lock-state"];
         /** Release a state's lock */
         delete: operations["unlock-state"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tf-states/{name}/resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the resources of a state, by address */
+        get: operations["list-state-resources"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1384,6 +1418,11 @@ export interface components {
             /** @description Cursor of the next page; empty at the end. */
             next: string;
         };
+        ListResource: {
+            items: components["schemas"]["Resource"][];
+            /** @description Cursor of the next page; empty at the end. */
+            next: string;
+        };
         ListRunListed: {
             items: components["schemas"]["RunListed"][];
             /** @description Cursor of the next page; empty at the end. */
@@ -1559,6 +1598,22 @@ export interface components {
         Reported: {
             /** @description What the attempt is now. */
             status: string;
+        };
+        Resource: {
+            /** @description Without the index of an instance, such as module.net.aws_subnet.a */
+            address: string;
+            /** Format: int64 */
+            instances: number;
+            /** @enum {string} */
+            mode: "managed" | "data";
+            /** @description Address of the module instance; empty for the root. */
+            module: string;
+            name: string;
+            /** @description Source address of the provider. */
+            provider: string;
+            /** @description Name of the state. */
+            state: string;
+            type: string;
         };
         Rewrap: {
             /** @description What the step before answered as next; empty to begin. */
@@ -1771,6 +1826,19 @@ export interface components {
              * @description Number of the current version; 0 before the first write.
              */
             version: number;
+        };
+        StateResources: {
+            items: components["schemas"]["Resource"][] | null;
+            next: string;
+            /** @description The list of this state has not been made yet; it will be within minutes. */
+            pending: boolean;
+            /** @description The document has more resources than are listed of one state. */
+            truncated: boolean;
+            /**
+             * @description Why nothing can be listed; empty where it can.
+             * @enum {string}
+             */
+            unreadable: "" | "client_encrypted";
         };
         StateVersion: {
             client_encrypted: boolean;
@@ -3414,6 +3482,46 @@ export interface operations {
             };
         };
     };
+    "search-state-resources": {
+        parameters: {
+            query?: {
+                /** @description Most items of the answer. */
+                limit?: number;
+                /** @description What the page before gave as next. */
+                cursor?: string;
+                /** @description A part of the address or of the provider. */
+                q?: string;
+                /** @description Only resources of this type. */
+                type?: string;
+                /** @description Only resources of this state. */
+                state?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListResource"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "list-states": {
         parameters: {
             query?: {
@@ -3800,6 +3908,47 @@ export interface operations {
                         Version?: string;
                         Who?: string;
                     };
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-state-resources": {
+        parameters: {
+            query?: {
+                /** @description Most items of the answer. */
+                limit?: number;
+                /** @description What the page before gave as next. */
+                cursor?: string;
+                /** @description A part of the address or of the provider. */
+                q?: string;
+                /** @description Only resources of this type. */
+                type?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StateResources"];
                 };
             };
             /** @description A refusal or failure */
