@@ -42,3 +42,14 @@ func TestStore(t *testing.T) { storetest.Run(t, migrated()) }
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, migrated()) }
 
 func TestSchemaIsTheOneOnRecord(t *testing.T) { storetest.Schema(t, openURL(t, pgtest.New(t))) }
+
+// fresh is a database without tables.
+func fresh(t testing.TB) storetest.Place {
+	o := postgres.Options{URL: pgtest.New(t), Logger: slog.New(slog.DiscardHandler)}
+	return storetest.Place{
+		Open:   func(ctx context.Context) (*store.Store, error) { return postgres.Open(ctx, o) },
+		Attach: func(ctx context.Context) (*store.Store, error) { return postgres.Attach(ctx, o) },
+	}
+}
+
+func TestBackup(t *testing.T) { storetest.Backup(t, migrated(), fresh) }

@@ -81,3 +81,14 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		t.Errorf("open = %v, %v; want it refused as a newer schema", s, err)
 	}
 }
+
+// fresh is a file that is not there yet.
+func fresh(t testing.TB) storetest.Place {
+	path := filepath.Join(t.TempDir(), "restored.db")
+	return storetest.Place{
+		Open:   func(ctx context.Context) (*store.Store, error) { return sqlite.Open(ctx, path) },
+		Attach: func(ctx context.Context) (*store.Store, error) { return sqlite.Attach(ctx, path) },
+	}
+}
+
+func TestBackup(t *testing.T) { storetest.Backup(t, open, fresh) }
