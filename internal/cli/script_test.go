@@ -30,6 +30,8 @@ func TestScripts(t *testing.T) {
 			e.Values[serverKey{}], e.Values[testingKey{}] = s, t
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("SERVER", s.url())
+			e.Setenv("DATA", s.dir)
+			e.Setenv("KEY", platformKey)
 			e.Setenv("ADMIN", adminToken)
 			return nil
 		},
