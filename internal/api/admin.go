@@ -146,6 +146,7 @@ type AuditRecord struct {
 type AuditVerified struct {
 	Intact   bool   `json:"intact"`
 	Records  int64  `json:"records"`
+	Unkeyed  int64  `json:"unkeyed" doc:"How many at the beginning are from before the server had any key. They prove nothing."`
 	BrokenAt int64  `json:"broken_at" doc:"0 where intact."`
 	Reason   string `json:"reason"`
 	Anchor   string `json:"anchor" doc:"SEQ:HASH of the last record; give it to a later verify to prove that the end was not cut."`

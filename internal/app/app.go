@@ -77,7 +77,7 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 	if a.store, err = openStore(ctx, s, c.Log); err != nil {
 		return nil, err
 	}
-	a.engine = engine.New(engine.Config{Store: a.store, Keys: k.ring, AuditKeys: k.auditKeys(), Limits: limits(s), Now: c.Now, Log: c.Log})
+	a.engine = engine.New(engine.Config{Store: a.store, Keys: k.seals(), AuditKeys: k.auditKeys(), Limits: limits(s), Now: c.Now, Log: c.Log})
 	if a.jobs, err = jobs.New(ctx, jobs.Options{Database: a.store, Housekeeper: a.engine, Logger: c.Log}); err != nil {
 		return nil, err
 	}

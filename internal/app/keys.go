@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast.dev/holdfast/internal/config"
+	"holdfast.dev/holdfast/internal/engine"
 	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/keyring"
 	"holdfast.dev/holdfast/internal/transit"
@@ -21,8 +22,16 @@ type keys struct {
 	services []*transit.Client
 }
 
+// seals are the keys for the engine; nil where there are none.
+func (k keys) seals() engine.Keys {
+	if k.ring == nil {
+		return nil // and not a nil *Ring in an interface
+	}
+	return k.ring
+}
+
 // openKeys takes the keys that the settings name. It asks nothing of a key service: one that is away is no reason
-// not to start, nor to use another key.
+// not to start, nor to use another key. Without any, what has to be sealed is refused, and the rest works.
 func openKeys(s config.Server, log *slog.Logger, now func() time.Time) (keys, error) {
 	var k keys
 	var err error
@@ -45,6 +54,10 @@ func openKeys(s config.Server, log *slog.Logger, now func() time.Time) (keys, er
 		k.services = append(k.services, client)
 		wrappers[tag] = client
 	}
+	if k.platform == nil && s.KeyBackend == "" {
+		log.Warn("there is no key: managed state and runs are unavailable", "setting", "HOLDFAST_TF_STATE_ENCRYPTION_KEY or HOLDFAST_TF_STATE_KEY_BACKEND")
+		return k, nil
+	}
 	k.ring, err = keyring.NewRing(keyring.RingConfig{Primary: s.KeyBackend, Platform: k.platform, Services: wrappers})
 	return k, err
 }
@@ -57,14 +70,13 @@ func (k keys) auditKeys() [][]byte {
 	return append([][]byte{k.platform.AuditKey()}, k.platform.EarlierAuditKeys()...)
 }
 
-// platformKey is nil where the keys of a service seal and no platform key is given. Earlier keys alone open only: then
-// the service seals.
+// platformKey is nil where none is given. Earlier keys alone open only: then a service has to seal.
 func platformKey(s config.Server) (*keyring.Platform, error) {
 	primary, earlier := s.EncryptionKey, s.OldEncryptionKeys
-	if primary.IsZero() && s.KeyBackend != "" {
-		if len(earlier) == 0 {
-			return nil, nil
-		}
+	switch {
+	case primary.IsZero() && len(earlier) == 0:
+		return nil, nil
+	case primary.IsZero() && s.KeyBackend != "":
 		primary, earlier = earlier[0], earlier[1:]
 	}
 	p, err := keyring.NewPlatform(primary, earlier...)

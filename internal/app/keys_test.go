@@ -132,23 +132,90 @@ func TestPlatformKeyCanBeDropped(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeyItDoesNotStart(t *testing.T) {
+// Without any key the server starts and says so: what has to be sealed is refused before it is begun, with a status that
+// no tool repeats, and the rest works. Once there is a key, all works and the audit chain goes on.
+func TestWithoutAKey(t *testing.T) {
+	dir := t.TempDir()
+	var log strings.Builder
+	with := func(sealed bool) *server {
+		s := settings(t, dir, "HOLDFAST_BOOTSTRAP_TOKEN="+admin)
+		if !sealed {
+			s.EncryptionKey = redact.Secret{}
+		}
+		a, err := build(t.Context(), s, &log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run(t, a)
+	}
+	const doc = `{"version":4,"serial":1,"lineage":"l"}`
+	s := with(false)
+	for _, c := range [][3]string{
+		{"GET", "/api/tf-states/net/state"},
+		{"LOCK", "/api/tf-states/net/lock", `{"ID":"A"}`},
+		{"POST", "/api/tf-states/net/import", doc},
+		{"POST", "/api/tf-states/net/rollback", `{"version":1}`},
+		{"GET", "/api/tf-states/net/versions/1/content"},
+		{"POST", "/api/sources", "\x28\xb5\x2f\xfd"},
+		{"POST", "/api/stacks/shop/runs", `{"kind":"deploy","components":[{"name":"main","source":"x"}]}`},
+	} {
+		status, text, header := s.ask(t, c[0], c[1], c[2])
+		if status != 501 || !strings.Contains(text, `"no_key"`) || !strings.Contains(text, "HOLDFAST_TF_STATE_ENCRYPTION_KEY") || header.Get("Retry-After") != "" {
+			t.Errorf("%s %s: %d %s, want 501 with the reason and the setting", c[0], c[1], status, text)
+		}
+	}
+	// A save whose lock was taken while there was a key must not be given up.
+	if status, text, header := s.ask(t, "POST", "/api/tf-states/net/state", doc); status != 503 || header.Get("Retry-After") == "" || !strings.Contains(text, `"no_key"`) {
+		t.Errorf("a save: %d %s, want it told to try again", status, text)
+	}
+	if text := s.want(t, "GET", "/readyz", "", 503); !strings.Contains(text, "no_key") {
+		t.Errorf("readiness: %s", text)
+	}
+	s.want(t, "GET", "/healthz", "", 200)
+	s.want(t, "GET", "/api/tf-states", "", 200)
+	s.want(t, "POST", "/api/accounts", `{"name":"dev"}`, 201)
+	if text := s.want(t, "GET", "/api/audit/verify", "", 200); !strings.Contains(text, `"intact":true`) || strings.Contains(text, `"unkeyed":0`) {
+		t.Errorf("the audit chain without a key: %s", text)
+	}
+	s.stop()
+	s.wait(t)
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "HOLDFAST_TF_STATE_ENCRYPTION_KEY") {
+		t.Errorf("the log does not say what is missing: %s", log.String())
+	}
+
+	s = with(true)
+	s.want(t, "GET", "/readyz", "", 200)
+	s.want(t, "POST", "/api/tf-states/net/state", doc, 200)
+	if text := s.want(t, "GET", "/api/audit/verify", "", 200); !strings.Contains(text, `"intact":true`) || strings.Contains(text, `"unkeyed":0`) {
+		t.Errorf("the audit chain with a key: %s", text)
+	}
+	s.stop()
+	s.wait(t)
+
+	s = with(false) // the key was forgotten: nothing of what it sealed is taken for empty
+	s.want(t, "GET", "/api/tf-states/net/state", "", 501)
+	s.want(t, "GET", "/api/tf-states/net", "", 200)
+	s.want(t, "POST", "/api/accounts", `{"name":"other"}`, 503) // which would be recorded, and the chain has a key
+}
+
+func TestWrongKeysStopTheStart(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := settings(t, t.TempDir())
+	s.OldEncryptionKeys = []redact.Secret{s.EncryptionKey}
 	s.EncryptionKey = redact.Secret{}
 	_, err := build(t.Context(), s, io.Discard)
 	if f := fault.From(err); f.Kind != fault.Invalid || !strings.Contains(f.Public, "HOLDFAST_TF_STATE_ENCRYPTION_KEY") || !strings.Contains(f.Hint, "HOLDFAST_TF_STATE_KEY_BACKEND") {
-		t.Errorf("without a key: %v, hint %q", err, fault.From(err).Hint)
+		t.Errorf("with an earlier key alone: %v, hint %q", err, fault.From(err).Hint)
 	}
-	for name, more := range map[string]string{"none": "HOLDFAST_TF_STATE_KEY_BACKEND=none", "a CA file that is none": "HOLDFAST_SECRET_BACKEND_INTERNAL_CA_FILE=" + ca} {
+	for name, more := range map[string]string{"a CA file that is none": "HOLDFAST_SECRET_BACKEND_INTERNAL_CA_FILE=" + ca} {
 		s := settings(t, t.TempDir(), append(backendSettings(t, "https://bao.example.com"), more)...)
 		s.EncryptionKey = redact.Secret{}
 		if _, err := build(t.Context(), s, io.Discard); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v, want it refused", name, err)
-		} else if name != "none" && (fault.Code(err) != config.CodeInvalid || !strings.Contains(err.Error(), "HOLDFAST_SECRET_BACKEND_INTERNAL_CA_FILE")) {
+		} else if fault.Code(err) != config.CodeInvalid || !strings.Contains(err.Error(), "HOLDFAST_SECRET_BACKEND_INTERNAL_CA_FILE") {
 			t.Errorf("%s: %v, want the setting named", name, err)
 		}
 	}

@@ -31,7 +31,26 @@ type Record struct {
 }
 
 // Chain is the keys of the installation's chains: the first links, all of them check.
-type Chain struct{ keys [][]byte }
+type Chain struct {
+	keys         [][]byte
+	afterUnkeyed bool
+}
+
+// unkeyed links records where there is no key. Everybody knows it, so they prove nothing against whoever can write the
+// tables.
+func unkeyed() []byte { return []byte("holdfast audit records without any key") }
+
+// NewUnkeyed is the chain of an installation that has no key yet.
+func NewUnkeyed() *Chain { return &Chain{keys: [][]byte{unkeyed()}, afterUnkeyed: true} }
+
+// AfterUnkeyed lets the chains begin with records from before there was a key.
+func (c *Chain) AfterUnkeyed() *Chain { return &Chain{keys: c.keys, afterUnkeyed: true} }
+
+// Unkeyed reports whether r follows tail and was linked without a key, in a chain that may begin so. Once a record
+// was linked with a key, none after it may be: that is for the caller to see to.
+func (c *Chain) Unkeyed(tail, r Record) bool {
+	return c.afterUnkeyed && (&Chain{keys: [][]byte{unkeyed()}}).Check(tail, r) == nil
+}
 
 // NewChain takes a key of 32 bytes or more, and those that linked records before it did.
 func NewChain(key []byte, earlier ...[]byte) (*Chain, error) {

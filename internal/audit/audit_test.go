@@ -82,3 +82,34 @@ func TestAnotherKeyDoesNotVerify(t *testing.T) {
 		t.Error("verify with another key = nil, want a broken chain")
 	}
 }
+
+// A chain may begin without a key where its key says so, and only then.
+func TestChainThatBeganWithoutAKey(t *testing.T) {
+	u := audit.NewUnkeyed()
+	first := u.Link(audit.Record{}, audit.Record{Org: "org_a", At: time.UnixMicro(1), Action: "user.create"})
+	key := []byte("0123456789abcdef0123456789abcdef")
+	c, err := audit.NewChain(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Unkeyed(audit.Record{}, first) || c.Check(audit.Record{}, first) == nil {
+		t.Error("a chain that always had a key takes a record without one")
+	}
+	after := c.AfterUnkeyed()
+	if !after.Unkeyed(audit.Record{}, first) || after.Check(audit.Record{}, first) == nil {
+		t.Error("a record from before the key is not told from the others")
+	}
+	second := after.Link(first, audit.Record{Org: "org_a", At: time.UnixMicro(2), Action: "user.create"})
+	if after.Unkeyed(first, second) || after.Check(first, second) != nil {
+		t.Error("the first record with a key does not follow")
+	}
+	for what, r := range map[string]audit.Record{
+		"changed":                {Org: "org_a", Seq: 1, At: time.UnixMicro(1), Action: "user.delete", Hash: first.Hash},
+		"out of order":           u.Link(audit.Record{Org: "org_a", Seq: 1, Hash: "x"}, audit.Record{Org: "org_a"}),
+		"linked with a real key": second,
+	} {
+		if after.Unkeyed(audit.Record{}, r) {
+			t.Errorf("%s: taken for a record without a key", what)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 
 	"holdfast.dev/holdfast/internal/api"
 	"holdfast.dev/holdfast/internal/client"
@@ -12,6 +14,7 @@ import (
 type auditCmd struct {
 	List   auditListCmd   `cmd:"" help:"List audit records, newest first."`
 	Verify auditVerifyCmd `cmd:"" help:"Check that no record was changed or removed."`
+	Export auditExportCmd `cmd:"" help:"Write all records, one JSON document a line."`
 }
 
 type auditListCmd struct {
@@ -71,7 +74,7 @@ func showAudit(s *screen, records []api.AuditRecord) {
 
 type auditVerifyCmd struct {
 	remote
-	Anchor string `placeholder:"SEQ:HASH" help:"What an earlier verify printed; proves that the end was not cut."`
+	Anchor string `placeholder:"SEQ:HASH" help:"What an earlier verify or export printed; proves that the end was not cut."`
 }
 
 // Help has examples.
@@ -111,5 +114,48 @@ func showVerified(s *screen, v api.AuditVerified) {
 	} else {
 		s.print("%s at record %d: %s\n", s.red("Broken"), v.BrokenAt, v.Reason)
 	}
+	if v.Unkeyed > 0 {
+		s.print("The first %d are from before the server had any key; they prove nothing.\n", v.Unkeyed)
+	}
 	s.pairs("anchor", v.Anchor)
+}
+
+type auditExportCmd struct {
+	Addr string `name:"addr" placeholder:"URL" help:"The server to call; default HOLDFAST_ADDR, else the one signed in to last."`
+	Out  string `short:"o" placeholder:"FILE" help:"Write to a file (mode 0600) instead of standard output: all of it or nothing."`
+}
+
+// Help has examples.
+func (auditExportCmd) Help() string {
+	return `Oldest first. The anchor, on standard error, is what a later verify takes: it proves that the chain
+still holds what was exported.
+
+Examples:
+  holdfast audit export --out audit.ndjson
+  holdfast audit export | jq -r .action | sort | uniq -c`
+}
+
+// Run exports the audit log.
+func (cmd *auditExportCmd) Run(ctx context.Context, c *call) error {
+	server, err := remote{Addr: cmd.Addr}.connect(c)
+	if err != nil {
+		return err
+	}
+	var last api.AuditRecord
+	if cmd.Out == "" {
+		last, err = server.ExportAudit(ctx, c.Stdout)
+	} else {
+		_, err = storeFile(cmd.Out, true, func(w io.Writer) (n int64, err error) {
+			last, err = server.ExportAudit(ctx, w)
+			return 0, err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	c.msg.print("%d records.\n", last.Seq)
+	if last.Seq > 0 {
+		c.msg.pairs("anchor", fmt.Sprintf("%d:%s", last.Seq, last.Hash))
+	}
+	return nil
 }

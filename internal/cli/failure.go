@@ -47,7 +47,7 @@ func exitCode(err error) int {
 		return exitDenied
 	case fault.Invalid, fault.Unprocessable, fault.TooLarge:
 		return exitUsage
-	case fault.NotFound, fault.Conflict, fault.Gone, fault.Locked, fault.UpgradeRequired, fault.TooMany, fault.Unavailable, fault.NoSpace, fault.Internal:
+	case fault.NotFound, fault.Conflict, fault.Gone, fault.Locked, fault.UpgradeRequired, fault.TooMany, fault.Unavailable, fault.NoSpace, fault.NotSetUp, fault.Internal:
 	}
 	return exitFailed
 }

@@ -101,7 +101,7 @@ func TestServerRefusesWrongSettings(t *testing.T) {
 		want    []string
 	}{
 		"malformed":      {[]string{sealingKey, "HOLDFAST_TF_STATE_MAX_BYTES=32MB"}, []string{"HOLDFAST_TF_STATE_MAX_BYTES", `"32MB"`}},
-		"no key":         {nil, []string{"HOLDFAST_TF_STATE_ENCRYPTION_KEY", "openssl rand -base64 32"}},
+		"short key":      {[]string{"HOLDFAST_TF_STATE_ENCRYPTION_KEY=c2hvcnQ="}, []string{"HOLDFAST_TF_STATE_ENCRYPTION_KEY", "openssl rand -base64 32"}},
 		"no data folder": {[]string{sealingKey, "HOLDFAST_DATA_DIR=" + missing}, []string{"HOLDFAST_DATA_DIR", missing}},
 		"short token":    {[]string{sealingKey, "HOLDFAST_BOOTSTRAP_TOKEN=short"}, []string{"HOLDFAST_BOOTSTRAP_TOKEN"}},
 		"mistyped, too":  {[]string{sealingKey, "HOLDFAST_DATA_DRI=x", "HOLDFAST_DATA_DIR=" + missing}, []string{"did you mean HOLDFAST_DATA_DIR?"}},

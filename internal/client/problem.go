@@ -53,6 +53,8 @@ func kind(status int) fault.Kind {
 		return fault.TooMany
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return fault.Unavailable
+	case http.StatusNotImplemented:
+		return fault.NotSetUp
 	case http.StatusInsufficientStorage:
 		return fault.NoSpace
 	}

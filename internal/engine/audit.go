@@ -17,6 +17,7 @@ const auditBatch = 500
 // AuditVerdict is what verifying a chain found.
 type AuditVerdict struct {
 	Records  int64
+	Unkeyed  int64  // of them, those at the beginning that were linked before there was any key: they prove nothing
 	BrokenAt int64  // 0: intact
 	Reason   string // why it is broken
 	Anchor   string // "SEQ:HASH" of the last good record
@@ -50,7 +51,9 @@ func (e *Engine) VerifyAudit(ctx context.Context, actor access.Actor, anchor str
 	var tail audit.Record
 	anchored := at == 0
 	err = e.EachAudit(ctx, actor, 1, func(r audit.Record) error {
-		if err := chain.Check(tail, r); err != nil {
+		if v.Unkeyed == tail.Seq && chain.Unkeyed(tail, r) {
+			v.Unkeyed = r.Seq
+		} else if err := chain.Check(tail, r); err != nil {
 			return err
 		}
 		if r.Seq == at && r.Hash != hash {

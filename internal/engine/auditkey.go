@@ -18,15 +18,22 @@ const kindAuditKey = "audit_key"
 const (
 	auditKeySetting = "audit_key" // the setting that holds the object's id
 	auditKeyBytes   = 32
+	// auditUnkeyed is the setting of an installation that recorded before it had any key. The sealed key remembers it by a
+	// byte more, so that nobody who can write the tables can pass a forged beginning off as such.
+	auditUnkeyed = "audit_unkeyed"
 )
 
 // OpenAuditKey opens the key of the audit chains; the first start makes it. Until it is
-// open, whatever would write a record is refused as Unavailable; Sweep tries again.
+// open, whatever would write a record is refused as Unavailable; Sweep tries again. An installation that never had any
+// key records without one.
 func (e *Engine) OpenAuditKey(ctx context.Context) error {
 	if e.chain.Load() != nil {
 		return nil
 	}
 	key, err := e.readAuditKey(ctx)
+	if fault.Is(err, fault.NotFound) && !e.sealed() {
+		return e.openUnkeyed(ctx)
+	}
 	if fault.Is(err, fault.NotFound) {
 		if err = e.makeAuditKey(ctx); err == nil || fault.Is(err, fault.Conflict) { // another server was first
 			key, err = e.readAuditKey(ctx)
@@ -35,11 +42,27 @@ func (e *Engine) OpenAuditKey(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the key of the audit chains: %w", err)
 	}
-	chain, err := audit.NewChain(key, e.derived...)
+	if len(key) < auditKeyBytes {
+		return fmt.Errorf("the key of the audit chains has %d bytes", len(key))
+	}
+	chain, err := audit.NewChain(key[:auditKeyBytes], e.derived...)
 	if err != nil {
 		return err
 	}
+	if len(key) > auditKeyBytes {
+		chain = chain.AfterUnkeyed()
+	}
 	e.chain.Store(chain)
+	return nil
+}
+
+// openUnkeyed notes that there are records without a key before the first of them is written.
+func (e *Engine) openUnkeyed(ctx context.Context) error {
+	err := e.store.Update(ctx, func(tx Tx) error { return tx.SetSettingOnce(ctx, auditUnkeyed, "true") })
+	if err != nil && !fault.Is(err, fault.Conflict) {
+		return fmt.Errorf("note that the audit chains have no key: %w", err)
+	}
+	e.chain.Store(audit.NewUnkeyed())
 	return nil
 }
 
@@ -73,7 +96,17 @@ func (e *Engine) makeAuditKey(ctx context.Context) error {
 	if len(e.derived) > 0 {
 		key = e.derived[0]
 	}
-	o, err := e.sealObject(ctx, "", kindAuditKey, bytes.NewReader(key), auditKeyBytes)
+	err := e.store.View(ctx, func(tx Tx) error {
+		_, err := tx.Setting(ctx, auditUnkeyed)
+		return err
+	})
+	switch {
+	case err == nil:
+		key = append(key[:auditKeyBytes:auditKeyBytes], 1)
+	case !fault.Is(err, fault.NotFound):
+		return err
+	}
+	o, err := e.sealObject(ctx, "", kindAuditKey, bytes.NewReader(key), auditKeyBytes+1)
 	if err != nil {
 		return err
 	}

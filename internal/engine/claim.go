@@ -123,6 +123,9 @@ func (e *Engine) seen(ctx context.Context, tx Tx, actor access.Actor, draining b
 // tryClaim looks for a task once. Of many agents that are woken by one task only as many go to the database as find
 // something, and one more: who was woken before somebody looked in vain need not look again.
 func (e *Engine) tryClaim(ctx context.Context, actor access.Actor) (offer Offer, ok bool, err error) {
+	if !e.sealed() {
+		return offer, false, nil // what waits from before the key was taken away goes on waiting
+	}
 	gate := e.claims.of(actor.Account)
 	woken := gate.now()
 	if err := gate.enter(ctx); err != nil {

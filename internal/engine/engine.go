@@ -29,10 +29,10 @@ type Keys interface {
 	Ready(ctx context.Context) error
 }
 
-// Config is what an Engine is made of. All fields are required, but Chain and AuditKeys.
+// Config is what an Engine is made of. All fields are required, but Keys, Chain and AuditKeys.
 type Config struct {
 	Store Store
-	Keys  Keys
+	Keys  Keys         // nil where the settings name none: what has to be sealed is refused then
 	Chain *audit.Chain // nil: OpenAuditKey has to follow
 	// AuditKeys are derived from platform keys. The first becomes the key of the audit chains where none is stored yet,
 	// without one a random key does; all of them check records that they may have linked.
@@ -74,6 +74,9 @@ type Engine struct {
 // New makes an Engine.
 func New(c Config) *Engine {
 	e := &Engine{store: c.Store, keys: c.Keys, derived: c.AuditKeys, limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing()}
+	if e.keys == nil {
+		e.keys = noKeys{}
+	}
 	e.chain.Store(c.Chain)
 	return e
 }

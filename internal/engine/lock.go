@@ -34,6 +34,9 @@ func (e *Engine) LockState(ctx context.Context, a access.Actor, name string, inf
 	if err := stateAccess(a, access.StateWrite, name); err != nil {
 		return err
 	}
+	if err := e.needKey(); err != nil {
+		return err
+	}
 	if err := e.mayLock(ctx, a, name, info.ID); err != nil {
 		return err
 	}

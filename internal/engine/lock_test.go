@@ -91,8 +91,12 @@ func TestL01ForceUnlockOfOnesOwnLock(t *testing.T) {
 				_, err := s.ForceUnlock(t.Context(), eve, name, engine.UnlockRequest{Reason: "the laptop is gone"})
 				return err
 			},
-			"by-id":    func(name string) error { return s.UnlockState(t.Context(), eve, name, engine.UnlockRequest{ID: "A", Force: true}) },
-			"by-empty": func(name string) error { return s.UnlockState(t.Context(), eve, name, engine.UnlockRequest{Force: true}) },
+			"by-id": func(name string) error {
+				return s.UnlockState(t.Context(), eve, name, engine.UnlockRequest{ID: "A", Force: true})
+			},
+			"by-empty": func(name string) error {
+				return s.UnlockState(t.Context(), eve, name, engine.UnlockRequest{Force: true})
+			},
 		} {
 			s.mustLock(t, eve, name, "A")
 			if err := force(name); err != nil {

@@ -47,6 +47,9 @@ func (e *Engine) StartRun(ctx context.Context, actor access.Actor, in StartRun) 
 	if err := actor.Allow(access.RunStart); err != nil {
 		return view, err
 	}
+	if err := e.needKey(); err != nil {
+		return view, err
+	}
 	in.Components = slices.Clone(in.Components) // the caller's stay as they are
 	if err := in.check(); err != nil {
 		return view, err

@@ -20,6 +20,9 @@ func (e *Engine) UploadSource(ctx context.Context, actor access.Actor, r io.Read
 	if err := actor.Allow(access.RunStart); err != nil {
 		return Object{}, err
 	}
+	if err := e.needKey(); err != nil {
+		return Object{}, err
+	}
 	head := make([]byte, len(zstdMagic))
 	if _, err := io.ReadFull(r, head); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return Object{}, fmt.Errorf("receive the source: %w", err)

@@ -56,6 +56,9 @@ func (e *Engine) ReadState(ctx context.Context, a access.Actor, name string) (c 
 	if err := stateAccess(a, access.StateRead, name); err != nil {
 		return StateContent{}, err
 	}
+	if err := e.needKey(); err != nil {
+		return StateContent{}, err
+	}
 	return begunAgain(func() (StateContent, error) { return e.readHead(ctx, a, name) })
 }
 

@@ -23,6 +23,9 @@ func (e *Engine) ImportState(ctx context.Context, a access.Actor, name string, i
 	if err := stateAccess(a, access.StateWrite, name); err != nil {
 		return v, err
 	}
+	if err := e.needKey(); err != nil {
+		return v, err
+	}
 	o, doc, err := e.sealDocument(ctx, a.Org, in.StateWrite)
 	if err != nil {
 		return v, err
@@ -161,4 +164,3 @@ func (e *Engine) RestoreState(ctx context.Context, a access.Actor, name string) 
 	}
 	return e.State(ctx, a, name)
 }
-

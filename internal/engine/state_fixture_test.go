@@ -106,13 +106,20 @@ func (s *states) server(t *testing.T) *engine.Engine {
 	return s.serverOn(t, s.store)
 }
 
-// serverOn is a server whose database is db.
-func (s *states) serverOn(t *testing.T, db engine.Store) *engine.Engine {
+// platform is the platform key of all servers.
+func (*states) platform(t *testing.T) *keyring.Platform {
 	t.Helper()
 	keys, err := keyring.NewPlatform(redact.NewSecret("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return keys
+}
+
+// serverOn is a server whose database is db.
+func (s *states) serverOn(t *testing.T, db engine.Store) *engine.Engine {
+	t.Helper()
+	keys := s.platform(t)
 	chain, err := audit.NewChain(keys.AuditKey())
 	if err != nil {
 		t.Fatal(err)

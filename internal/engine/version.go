@@ -32,6 +32,9 @@ func (e *Engine) StateVersionContent(ctx context.Context, a access.Actor, name s
 	if err := stateAccess(a, access.StateRead, name); err != nil {
 		return c, err
 	}
+	if err := e.needKey(); err != nil {
+		return c, err
+	}
 	return begunAgain(func() (StateContent, error) { return e.readVersion(ctx, a, name, number) })
 }
 

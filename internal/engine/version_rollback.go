@@ -67,6 +67,9 @@ func (e *Engine) restore(ctx context.Context, a access.Actor, name string, numbe
 	if err := stateAccess(a, access.StateWrite, name); err != nil {
 		return v, err
 	}
+	if err := e.needKey(); err != nil {
+		return v, err
+	}
 	seen, from, sealed, err := e.restorable(ctx, a, name, number, r)
 	if err != nil {
 		return v, err

@@ -27,6 +27,7 @@ const (
 	TooMany         Kind = "too_many"        // 429 with Retry-After: slow down
 	Unavailable     Kind = "unavailable"     // 503 with Retry-After: nothing was changed, try again
 	NoSpace         Kind = "no_space"        // 507: the disk is full, nothing was changed
+	NotSetUp        Kind = "not_set_up"      // 501: this server lacks a setting for it, so trying again does not help
 	Internal        Kind = "internal"        // 500: ours
 )
 

@@ -38,7 +38,7 @@ func (a *API) mountAudit() {
 	},
 		access.AuditRead, func(ctx context.Context, actor access.Actor, in *verifyInput) (*one[api.AuditVerified], error) {
 			v, err := a.engine.VerifyAudit(ctx, actor, in.Anchor)
-			return oneOf(api.AuditVerified{Intact: v.BrokenAt == 0, Records: v.Records, BrokenAt: v.BrokenAt, Reason: v.Reason, Anchor: v.Anchor}, err)
+			return oneOf(api.AuditVerified{Intact: v.BrokenAt == 0, Records: v.Records, Unkeyed: v.Unkeyed, BrokenAt: v.BrokenAt, Reason: v.Reason, Anchor: v.Anchor}, err)
 		})
 	doc := huma.Operation{
 		OperationID: "export-audit", Tags: []string{"audit"}, Summary: "All audit records, oldest first, one JSON document a line",

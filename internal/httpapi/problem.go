@@ -61,6 +61,8 @@ func status(k fault.Kind) int {
 		return http.StatusServiceUnavailable
 	case fault.NoSpace:
 		return http.StatusInsufficientStorage
+	case fault.NotSetUp:
+		return http.StatusNotImplemented
 	case fault.Internal:
 	}
 	return http.StatusInternalServerError

@@ -1228,6 +1228,11 @@ export interface components {
             reason: string;
             /** Format: int64 */
             records: number;
+            /**
+             * Format: int64
+             * @description How many at the beginning are from before the server had any key. They prove nothing.
+             */
+            unkeyed: number;
         };
         Claim: {
             capabilities: string[];
