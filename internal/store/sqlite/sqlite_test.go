@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pressly/goose/v3"
+
 	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/store"
 	"holdfast.dev/holdfast/internal/store/sqlite"
@@ -92,3 +94,27 @@ func fresh(t testing.TB) storetest.Place {
 }
 
 func TestBackup(t *testing.T) { storetest.Backup(t, open, fresh) }
+
+// TestBackupOfAnOlderSchema: an installation that was not upgraded yet can be backed up, and is upgraded when restored.
+func TestBackupOfAnOlderSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "old.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("../migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.UpTo(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO organizations (id, name, created_at) VALUES ('org_1', 'acme', 1)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	place := fresh(t)
+	storetest.Upgraded(t, func(ctx context.Context) (*store.Store, error) { return sqlite.Attach(ctx, path) }, place, "acme")
+}

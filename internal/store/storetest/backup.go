@@ -357,3 +357,30 @@ func emptyHasNone(t *testing.T, _ *store.Store, p Place) {
 	_, _, err := s.Backup(t.Context(), store.BackupOptions{ID: "bak_1", CreatedAt: now}, io.Discard)
 	wantCode(t, "a backup of an empty database", err, "no_installation")
 }
+
+// Upgraded backs the older database up without changing it, restores it into place, and wants the organization there.
+func Upgraded(t *testing.T, older func(context.Context) (*store.Store, error), p Place, organization string) {
+	s, err := older(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := backedUp(t, s)
+	if err := s.Ready(t.Context()); fault.Code(err) != "schema_older" {
+		t.Errorf("after the backup: %v, want the schema as it was", err)
+	}
+	closed(t, s)
+	if got := verified(t, file).Header.Schema; got != 1 {
+		t.Errorf("the backup is of schema %d, want 1", got)
+	}
+	if err := p.restore(t, file); err != nil {
+		t.Fatalf("restore: %v", err)
+	}
+	back := p.ready(t)
+	view(t, back, func(ctx context.Context, tx engine.Tx) error {
+		_, err := tx.Organization(ctx, organization)
+		return err
+	})
+	if got, err := back.Schema(t.Context()); err != nil || got != golden {
+		same(t, "schema after the restore", got, golden)
+	}
+}
