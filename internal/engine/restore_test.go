@@ -1,14 +1,22 @@
 package engine_test
 
 import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"holdfast.dev/holdfast/internal/backup"
 	"holdfast.dev/holdfast/internal/engine"
 	"holdfast.dev/holdfast/internal/run"
 	"holdfast.dev/holdfast/internal/state"
+	"holdfast.dev/holdfast/internal/store"
+	"holdfast.dev/holdfast/internal/store/postgres"
+	"holdfast.dev/holdfast/internal/store/sqlite"
+	"holdfast.dev/holdfast/internal/testkit/pgtest"
 )
 
 // Nothing that was under way when the backup was made goes on by itself; what waits for a person still does.
@@ -119,4 +127,71 @@ func TestAfterRestoreIsRecordedInEachOrganization(t *testing.T) {
 			t.Errorf("recorded in %q, want %q", report.Names, want)
 		}
 	})
+}
+
+// A run that waited for its approval when the backup was made is approved and applied on another database: the plan file,
+// the source and the state's head came along, byte for byte.
+func TestRestoredRunIsApproved(t *testing.T) {
+	for name, c := range map[string]struct {
+		from func(testing.TB) closer
+		to   func(testing.TB) (attach, open func() (*store.Store, error))
+	}{
+		"sqlite to postgres": {openSQLite, func(t testing.TB) (attach, open func() (*store.Store, error)) {
+			o := postgres.Options{URL: pgtest.New(t), Logger: slog.New(slog.DiscardHandler)}
+			return func() (*store.Store, error) { return postgres.Attach(t.Context(), o) }, func() (*store.Store, error) { return postgres.Open(t.Context(), o) }
+		}},
+		"postgres to sqlite": {openPostgres, func(t testing.TB) (attach, open func() (*store.Store, error)) {
+			path := filepath.Join(t.TempDir(), "restored.db")
+			return func() (*store.Store, error) { return sqlite.Attach(t.Context(), path) }, func() (*store.Store, error) { return sqlite.Open(t.Context(), path) }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newRunWorld(t, c.from(t))
+			w.personWrites("shop.main", 1)
+			w.putStack(engine.PutStack{Name: "shop", Hold: true, Approval: run.Always})
+			r := w.planTo(w.startRun("shop"), oneReplace())
+			w.wantStatus(r.ID, run.AwaitingApproval)
+			attach, open := c.to(t)
+			restored := moved(t, w, attach, open)
+			w.config.Store, w.store = restored, restored
+			w.restart()
+			report := must[engine.RestoreReport](t)(w.engine.AfterRestore(t.Context(), engine.Restored{Backup: "bak_1"}))
+			if len(report.Waiting) != 1 {
+				t.Fatalf("%d runs wait, want the one", len(report.Waiting))
+			}
+			must[engine.RunView](t)(w.engine.Approve(t.Context(), w.alice, r.ID, r.PlanDigest))
+			k := w.take(w.agents[1])
+			k.doc = document(2, "applied")
+			k.applied()
+			w.wantStatus(r.ID, run.Succeeded)
+			if got := w.state("shop.main"); got.Head.Number != 2 || got.Hold != nil {
+				t.Errorf("after the apply the state is at version %d, held %v", got.Head.Number, got.Hold)
+			}
+		})
+	}
+}
+
+// moved backs the world's store up and restores it.
+func moved(t *testing.T, w *runWorld, attach, open func() (*store.Store, error)) *store.Store {
+	t.Helper()
+	var file bytes.Buffer
+	from, ok := w.store.(*store.Store)
+	if !ok {
+		t.Fatalf("the store is a %T", w.store)
+	}
+	_, _, err := from.Backup(t.Context(), store.BackupOptions{ID: "bak_1", CreatedAt: w.clock.Now(), Version: "1.2.3"}, &file)
+	w.ok(err)
+	whole, err := backup.Verify(bytes.NewReader(file.Bytes()), func(int64) error { return nil })
+	w.ok(err)
+	into := must[*store.Store](t)(attach())
+	w.ok(into.Restore(t.Context(), bytes.NewReader(file.Bytes()), store.RestoreOptions{Backup: whole, Owner: "test"}))
+	w.ok(into.AfterRestore(t.Context()))
+	w.ok(into.Close())
+	restored := must[*store.Store](t)(open())
+	t.Cleanup(func() {
+		if err := restored.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return restored
 }
