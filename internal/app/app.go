@@ -68,6 +68,10 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
+	blobs, err := openBlobs(s.Blob)
+	if err != nil {
+		return nil, err
+	}
 	a := &App{log: c.Log, services: k.services}
 	defer func() {
 		if err != nil {
@@ -77,7 +81,9 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 	if a.store, err = openStore(ctx, s, c.Log); err != nil {
 		return nil, err
 	}
-	a.engine = engine.New(engine.Config{Store: a.store, Keys: k.seals(), AuditKeys: k.auditKeys(), Limits: limits(s), Now: c.Now, Log: c.Log})
+	a.engine = engine.New(engine.Config{
+		Store: a.store, Blobs: blobs, BlobsReadOnly: s.Blob.ReadOnly, Keys: k.seals(), AuditKeys: k.auditKeys(), Limits: limits(s), Now: c.Now, Log: c.Log,
+	})
 	if a.jobs, err = jobs.New(ctx, jobs.Options{Database: a.store, Housekeeper: a.engine, Logger: c.Log}); err != nil {
 		return nil, err
 	}
@@ -100,6 +106,11 @@ func New(ctx context.Context, c Config) (_ *App, err error) {
 		c.Log.WarnContext(ctx, "the key service is away; what needs it is refused until it is back", "error", err.Error())
 	case err != nil:
 		return nil, err
+	}
+	if blobs != nil {
+		if err := blobs.Ready(ctx); err != nil { // the same: small states can be read and written without it
+			c.Log.WarnContext(ctx, "the object store cannot be used; what needs it is refused until it can", "error", err.Error())
+		}
 	}
 	if a.code, err = a.engine.Bootstrap(ctx, s.BootstrapToken); err != nil {
 		return nil, fmt.Errorf("set the installation up: %w", err)

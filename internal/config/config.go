@@ -30,6 +30,7 @@ type Setting struct {
 	Help    string
 	Secret  bool // may also be given as a file, named by Name_FILE
 
+	hidden bool // its value is not repeated in a complaint
 	set    func(value string) error
 	tagged func(tag, value string) error // instead of set, where the name holds Tag
 }
@@ -178,7 +179,7 @@ func (x Setting) value(env map[string]string) (string, error) {
 }
 
 func (x Setting) complaint(value string, err error) string {
-	if x.Secret || value == "" {
+	if x.Secret || x.hidden || value == "" {
 		return fmt.Sprintf("%s: %v.", x.Name, err)
 	}
 	return fmt.Sprintf("%s cannot be %q: %v.", x.Name, value, err)

@@ -18,6 +18,7 @@ type Server struct {
 	BaseURL        *url.URL // nil: http:// and the address it listens on
 	DataDir        string
 	DatabaseURL    redact.Secret // "sqlite:PATH" or "postgres://…"; may hold a password
+	Blob           Blob
 	BootstrapToken redact.Secret // zero: a sign-in link is printed
 	TrustedProxies []netip.Prefix
 	LogLevel       string
@@ -44,6 +45,7 @@ func ServerSettings(c *Server) *Set {
 	Add(s, &c.BaseURL, "BASE_URL", "", "Where browsers and agents reach the server; default http:// and the listen address.", HTTPURL)
 	Add(s, &c.DataDir, "DATA_DIR", "/var/lib/holdfast", "Folder of the embedded database; has to be there and be writable.", Text)
 	AddSecret(s, &c.DatabaseURL, "DATABASE_URL", "sqlite:FILE, or postgres://… for more than one server; default a file holdfast.db in the data folder.", databaseURL)
+	addBlob(s, &c.Blob)
 	AddSecret(s, &c.BootstrapToken, "BOOTSTRAP_TOKEN", "Token of the first administrator, 32 characters or more; used at the first start and never again. Without it the first start prints a sign-in link.", bootstrapToken)
 	Add(s, &c.TrustedProxies, "TRUSTED_PROXIES", "", "Addresses or networks of proxies whose X-Forwarded-For is believed, separated by commas.", Prefixes)
 	logging(s, &c.LogLevel, &c.LogFormat)

@@ -75,7 +75,7 @@ func (e *Engine) readAuditKey(ctx context.Context) ([]byte, error) {
 			return err
 		}
 		if o, err = tx.Object(ctx, known); fault.Is(err, fault.NotFound) {
-			return objectMissing(err, known) // a new key would make every chain look broken
+			return objectMissing(err, Object{ID: known}) // a new key would make every chain look broken
 		}
 		return err
 	})

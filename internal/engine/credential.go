@@ -93,5 +93,10 @@ func (e *Engine) Ready(ctx context.Context) error {
 		}
 		return fault.Wrap(err, fault.Unavailable, "keys_unavailable", "The encryption keys cannot be used.")
 	}
+	if e.blobs != nil {
+		if err := e.blobs.Ready(ctx); err != nil {
+			return err
+		}
+	}
 	return e.OpenAuditKey(ctx)
 }

@@ -29,11 +29,14 @@ type Keys interface {
 	Ready(ctx context.Context) error
 }
 
-// Config is what an Engine is made of. All fields are required, but Keys, Chain and AuditKeys.
+// Config is what an Engine is made of. All fields are required, but Keys, Chain, AuditKeys and those of Blobs.
 type Config struct {
 	Store Store
-	Keys  Keys         // nil where the settings name none: what has to be sealed is refused then
-	Chain *audit.Chain // nil: OpenAuditKey has to follow
+	Blobs Blobs // for what is large; nil: it is in the database
+	// BlobsReadOnly puts what is large into the database nevertheless; what is in Blobs is read and removed as ever.
+	BlobsReadOnly bool
+	Keys          Keys         // nil where the settings name none: what has to be sealed is refused then
+	Chain         *audit.Chain // nil: OpenAuditKey has to follow
 	// AuditKeys are derived from platform keys. The first becomes the key of the audit chains where none is stored yet,
 	// without one a random key does; all of them check records that they may have linked.
 	AuditKeys [][]byte
@@ -58,12 +61,15 @@ type Limits struct {
 // Engine carries out the use cases. It holds nothing that the store does not: any number of engines work on one store.
 type Engine struct {
 	store   Store
+	blobs   Blobs // nil without an object store
 	keys    Keys
 	chain   atomic.Pointer[audit.Chain] // nil until its key is open
 	derived [][]byte                    // AuditKeys
 	limits  Limits
 	now     func() time.Time
 	log     *slog.Logger
+
+	blobsReadOnly bool
 
 	sealing *sealing // buffers and (de)compressors, kept for reuse
 	refused refusals
@@ -73,7 +79,10 @@ type Engine struct {
 
 // New makes an Engine.
 func New(c Config) *Engine {
-	e := &Engine{store: c.Store, keys: c.Keys, derived: c.AuditKeys, limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing()}
+	e := &Engine{
+		store: c.Store, blobs: c.Blobs, blobsReadOnly: c.BlobsReadOnly, keys: c.Keys, derived: c.AuditKeys,
+		limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing(),
+	}
 	if e.keys == nil {
 		e.keys = noKeys{}
 	}

@@ -64,20 +64,29 @@ func (e *Engine) sealObject(ctx context.Context, org, kind string, r io.Reader, 
 		return Object{}, fmt.Errorf("make a data key: %w", err)
 	}
 	o.Key, o.Wrapped = by, wrapped
-	out := &chunkWriter{ctx: ctx, e: e, object: o.ID}
-	if err := e.sealInto(&o, out, key, r, limit, also); err != nil {
-		o.Chunks = out.chunks
+	var out outlet = &chunkWriter{ctx: ctx, e: e, object: o.ID}
+	if e.blobs != nil && !e.blobsReadOnly {
+		out = &blobOutlet{ctx: ctx, e: e, object: o}
+	}
+	err = e.sealInto(&o, out, key, r, limit, also)
+	out.settle(&o)
+	if err != nil {
 		e.dropStaged(ctx, o)
 		return Object{}, err
-	}
-	o.Sealed, o.Chunks = out.total, out.chunks
-	if out.chunks == 0 {
-		o.Inline = out.buf
 	}
 	return o, nil
 }
 
-func (e *Engine) sealInto(o *Object, out *chunkWriter, key []byte, r io.Reader, limit int64, also []io.Writer) error {
+// outlet takes the sealed bytes of one object to where they stay.
+type outlet interface {
+	io.Writer
+	// end makes them durable, but for those that fit into the object's row.
+	end() error
+	// settle says in o what there is, whether or not it came to its end.
+	settle(o *Object)
+}
+
+func (e *Engine) sealInto(o *Object, out outlet, key []byte, r io.Reader, limit int64, also []io.Writer) error {
 	w, err := e.sealing.sealer.Seal(key, o.Org, o.ID, out)
 	if err != nil {
 		return err
@@ -145,13 +154,13 @@ func (e *Engine) discardObject(ctx context.Context, o Object, err error) {
 
 // dropStaged is best effort, also when ctx has ended.
 func (e *Engine) dropStaged(ctx context.Context, o Object) {
-	if o.Chunks == 0 {
+	if o.Chunks == 0 && o.Place == PlaceDatabase {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	defer cancel()
 	if err := e.store.Update(ctx, func(tx Tx) error { return tx.DeleteObject(ctx, o.ID) }); err != nil {
-		e.log.InfoContext(ctx, "staged chunks are left to the sweep", "object", o.ID, "error", err)
+		e.log.InfoContext(ctx, "staged bytes are left to the sweep", "object", o.ID, "error", err)
 	}
 }
 
@@ -192,6 +201,13 @@ func (w *chunkWriter) end() error {
 	return w.flush()
 }
 
+func (w *chunkWriter) settle(o *Object) {
+	o.Sealed, o.Chunks = w.total, w.chunks
+	if w.chunks == 0 {
+		o.Inline = w.buf
+	}
+}
+
 func (w *chunkWriter) flush() error {
 	err := w.e.store.Update(w.ctx, func(tx Tx) error { return tx.PutChunk(w.ctx, w.object, w.chunks, w.buf, w.e.now()) })
 	if err != nil {
@@ -207,9 +223,9 @@ func (w *chunkWriter) flush() error {
 // sealed_damaged, missing ones are object_missing, a key that is not there is key_missing. It is never NotFound:
 // whoever has the row must not take a lost document for an empty one.
 func (e *Engine) openObject(ctx context.Context, o Object) (io.ReadCloser, error) {
-	var sealed io.Reader = bytes.NewReader(o.Inline)
-	if o.Chunks > 0 {
-		sealed = &chunkReader{ctx: ctx, e: e, object: o.ID, chunks: o.Chunks}
+	sealed, err := e.sealedBytes(ctx, o)
+	if err != nil {
+		return nil, err
 	}
 	return openSealed(ctx, e.keys, e.sealing.sealer, o, sealed)
 }
@@ -217,19 +233,31 @@ func (e *Engine) openObject(ctx context.Context, o Object) (io.ReadCloser, error
 // OpenSealed streams the plain bytes of an object whose sealed bytes are read from elsewhere, from a backup say. Its
 // reader checks them as any other of the engine's does.
 func OpenSealed(ctx context.Context, keys Keys, o Object, sealed io.Reader) (io.ReadCloser, error) {
-	return openSealed(ctx, keys, keyring.NewSealer(), o, sealed)
+	return openSealed(ctx, keys, keyring.NewSealer(), o, io.NopCloser(sealed))
 }
 
-func openSealed(ctx context.Context, keys Keys, sealer *keyring.Sealer, o Object, sealed io.Reader) (io.ReadCloser, error) {
+// openSealed closes sealed where it fails; else its reader does.
+func openSealed(ctx context.Context, keys Keys, sealer *keyring.Sealer, o Object, sealed io.ReadCloser) (io.ReadCloser, error) {
 	key, err := keys.OpenDataKey(ctx, o.Org, o.ID, o.Key, o.Wrapped)
 	if err != nil {
-		return nil, fmt.Errorf("open the data key of %s: %w", o.ID, err)
+		return nil, errors.Join(fmt.Errorf("open the data key of %s: %w", o.ID, err), sealed.Close())
 	}
 	plain, err := sealer.Open(key, o.Org, o.ID, sealed)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", o.ID, err)
+		return nil, errors.Join(fmt.Errorf("open %s: %w", o.ID, err), sealed.Close())
 	}
-	return &verifiedReader{plain: plain, sum: sha256.New(), object: o}, nil
+	return &verifiedReader{plain: plain, sealed: sealed, sum: sha256.New(), object: o}, nil
+}
+
+// sealedBytes reads the stored bytes of o from where they are.
+func (e *Engine) sealedBytes(ctx context.Context, o Object) (io.ReadCloser, error) {
+	switch {
+	case o.Place != PlaceDatabase:
+		return e.openBlob(ctx, o)
+	case o.Chunks > 0:
+		return io.NopCloser(&chunkReader{ctx: ctx, e: e, object: o}), nil
+	}
+	return io.NopCloser(bytes.NewReader(o.Inline)), nil
 }
 
 // chunkReader reads an object's chunks, a few in one transaction: the first of them are then safe from a save that
@@ -237,8 +265,7 @@ func openSealed(ctx context.Context, keys Keys, sealer *keyring.Sealer, o Object
 type chunkReader struct {
 	ctx    context.Context //nolint:containedctx // an io.Reader for the length of one openObject
 	e      *Engine
-	object string
-	chunks int
+	object Object
 	next   int
 	ahead  [][]byte
 }
@@ -248,7 +275,7 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 		r.ahead = r.ahead[1:]
 	}
 	if len(r.ahead) == 0 {
-		if r.next == r.chunks {
+		if r.next == r.object.Chunks {
 			return 0, io.EOF
 		}
 		if err := r.fill(); err != nil {
@@ -261,12 +288,12 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 }
 
 func (r *chunkReader) fill() error {
-	until := min(r.chunks, r.next+readAhead)
+	until := min(r.object.Chunks, r.next+readAhead)
 	var ahead [][]byte
 	err := r.e.store.View(r.ctx, func(tx Tx) error {
 		ahead = ahead[:0]
 		for seq := r.next; seq < until; seq++ {
-			c, err := tx.Chunk(r.ctx, r.object, seq)
+			c, err := tx.Chunk(r.ctx, r.object.ID, seq)
 			if err != nil {
 				return err
 			}
@@ -278,19 +305,30 @@ func (r *chunkReader) fill() error {
 		return objectMissing(err, r.object)
 	}
 	if err != nil {
-		return fmt.Errorf("read the chunks of %s: %w", r.object, err)
+		return fmt.Errorf("read the chunks of %s: %w", r.object.ID, err)
 	}
 	r.ahead, r.next = ahead, until
 	return nil
 }
 
-func objectMissing(err error, object string) error {
-	return fault.Wrap(err, fault.Internal, "object_missing", "The stored bytes of %s are not in the database, or were replaced while they were read.", object).
-		WithHint("Try again; if it stays, restore them from a backup of the database.")
+// objectMissing is for an object whose row is there, or is referred to.
+func objectMissing(err error, o Object) error {
+	store := "the database"
+	if o.Place != PlaceDatabase {
+		store = "the object store"
+	}
+	return fault.Wrap(err, fault.Internal, "object_missing", "The stored bytes of %s are not in %s, or were replaced while they were read.", o.ID, store).
+		WithHint("Try again; if it stays, restore them from a backup of %s.", store)
+}
+
+func objectDamaged(o Object) error {
+	return fault.New(fault.Internal, "sealed_damaged", "The stored bytes of %s are not what its row says.", o.ID).
+		WithHint("Restore them from a backup.")
 }
 
 type verifiedReader struct {
 	plain  io.ReadCloser
+	sealed io.Closer
 	sum    hash.Hash
 	object Object
 	size   int64
@@ -316,8 +354,7 @@ func (v *verifiedReader) Read(p []byte) (int, error) {
 	case err != nil && !errors.Is(err, io.EOF):
 		v.err = fmt.Errorf("read %s: %w", v.object.ID, err)
 	case v.size != v.object.Size || hex.EncodeToString(v.sum.Sum(nil)) != v.object.SHA256:
-		v.err = fault.New(fault.Internal, "sealed_damaged", "The stored bytes of %s are not what its row says.", v.object.ID).
-			WithHint("Restore them from a backup of the database.")
+		v.err = objectDamaged(v.object)
 	default:
 		v.err = io.EOF
 		return n, v.eof(n)
@@ -333,4 +370,4 @@ func (v *verifiedReader) eof(n int) error {
 	return io.EOF
 }
 
-func (v *verifiedReader) Close() error { return v.plain.Close() }
+func (v *verifiedReader) Close() error { return errors.Join(v.plain.Close(), v.sealed.Close()) }

@@ -118,7 +118,7 @@ func (e *Engine) openContent(ctx context.Context, number int64, o Object) (State
 func versionObject(ctx context.Context, tx Tx, v state.Version) (Object, error) {
 	o, err := tx.Object(ctx, v.ID)
 	if fault.Is(err, fault.NotFound) {
-		return Object{}, objectMissing(err, v.ID)
+		return Object{}, objectMissing(err, Object{ID: v.ID})
 	}
 	return o, err
 }

@@ -35,6 +35,7 @@ type Tx interface {
 	VersionTx
 	ResourceTx
 	ObjectTx
+	BlobTx
 	KeyTx
 	RunTx
 	HistoryTx
@@ -124,10 +125,18 @@ type Object struct {
 	Sealed    int64  // of the stored bytes
 	SHA256    string // hex, of the plain bytes
 	MD5       string // hex, of the plain bytes
-	Inline    []byte // the stored bytes, where they are few; else nil and they are in chunks
-	Chunks    int
+	Inline    []byte // the stored bytes, where they are few; else nil
+	Chunks    int    // how many hold them, where Place is PlaceDatabase
+	Place     string // of bytes that are not inline
 	CreatedAt time.Time
 }
+
+// The places of an object's bytes. What is stored by the second is found by the settings of the object store as they are
+// now: a bucket may be moved.
+const (
+	PlaceDatabase = ""
+	PlaceBlob     = "blob"
+)
 
 // Head is the current document of a state.
 type Head struct {
@@ -151,6 +160,23 @@ type ObjectTx interface {
 	DeleteObject(ctx context.Context, id string) error
 	// SweepStaged deletes chunks staged before t whose object was never attached, at most limit; it says how many.
 	SweepStaged(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// BlobTx is what is in the object store without an object that refers to it: not yet, or not any more. What is there is
+// never found by looking: a copy of the database that was given the same bucket would take for garbage what the database
+// itself has stored since.
+type BlobTx interface {
+	// StageBlob notes that o's bytes are about to be written there; AttachObject wants them noted.
+	StageBlob(ctx context.Context, o Object, now time.Time) error
+	// TouchBlob notes that they are still being written. It is a Conflict where they were given up.
+	TouchBlob(ctx context.Context, object string, now time.Time) error
+	// DoomBlobs gives up what was staged or touched last before t, at most limit: nothing can attach it any more. From
+	// now on counts how long anything was doomed.
+	DoomBlobs(ctx context.Context, before, now time.Time, limit int) error
+	// DoomedBlobs lists what was doomed before t, by id, after the given one: its id, organization and kind alone.
+	DoomedBlobs(ctx context.Context, before time.Time, after string, limit int) ([]Object, error)
+	// ForgetBlob is told that the bytes of what was doomed are gone.
+	ForgetBlob(ctx context.Context, object string) error
 }
 
 // KeyUse is how many objects' data keys are wrapped with a key.

@@ -169,5 +169,5 @@ func (e *Engine) Housekeep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("clear what is left over: %w", err)
 	}
-	return errors.Join(e.sweepDeleted(ctx), e.listMissing(ctx))
+	return errors.Join(e.sweepDeleted(ctx), e.sweepBlobs(ctx), e.listMissing(ctx))
 }

@@ -35,27 +35,37 @@ func (t *tx) PutChunk(ctx context.Context, object string, seq int, data []byte, 
 	return t.err("staging", "chunk", t.q.PutChunk(ctx, object, int64(seq), data))
 }
 
-// AttachObject is a Conflict where a chunk is missing: what was staged long ago may have been swept.
+// AttachObject is a Conflict where bytes that do not stand in the row are missing: what was staged long ago may have been
+// swept.
 func (t *tx) AttachObject(ctx context.Context, o engine.Object) error {
-	if o.Chunks > 0 {
-		staged, err := t.q.Unstage(ctx, o.ID)
-		if err != nil {
-			return t.err("attaching", "object", err)
-		}
-		have, err := t.q.CountChunks(ctx, o.ID, int64(o.Chunks))
-		if err == nil && (staged == 0 || have != int64(o.Chunks)) {
-			err = fault.New(fault.Conflict, "chunks_missing", "The object has %d chunks, and %d of them are stored.", o.Chunks, have).
-				WithHint("Send the whole content again.")
-		}
-		if err != nil {
-			return t.err("attaching", "object", err)
-		}
+	var err error
+	switch {
+	case o.Place != engine.PlaceDatabase:
+		err = t.claimBlob(ctx, o.ID)
+	case o.Chunks > 0:
+		err = t.claimChunks(ctx, o)
+	}
+	if err != nil {
+		return t.err("attaching", "object", err)
 	}
 	return t.err("attaching", "object", t.q.AttachObject(ctx, db.AttachObjectParams{
 		ID: o.ID, Org: o.Org, Kind: o.Kind, KeyKind: o.Key.Kind, KeyName: o.Key.Name, KeyVersion: o.Key.Version,
 		Wrapped: present(o.Wrapped), Size: o.Size, Sealed: o.Sealed, SHA256: o.SHA256, MD5: o.MD5,
-		Inline: present(o.Inline), Chunks: int64(o.Chunks), CreatedAt: micros(o.CreatedAt),
+		Inline: present(o.Inline), Chunks: int64(o.Chunks), CreatedAt: micros(o.CreatedAt), Place: o.Place,
 	}))
+}
+
+func (t *tx) claimChunks(ctx context.Context, o engine.Object) error {
+	staged, err := t.q.Unstage(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	have, err := t.q.CountChunks(ctx, o.ID, int64(o.Chunks))
+	if err == nil && (staged == 0 || have != int64(o.Chunks)) {
+		err = fault.New(fault.Conflict, "chunks_missing", "The object has %d chunks, and %d of them are stored.", o.Chunks, have).
+			WithHint("Send the whole content again.")
+	}
+	return err
 }
 
 // present is never NULL.
@@ -86,9 +96,9 @@ func object(r db.Object) engine.Object {
 	o := engine.Object{
 		ID: r.ID, Org: r.Org, Kind: r.Kind, Key: state.Key{Kind: r.KeyKind, Name: r.KeyName, Version: r.KeyVersion},
 		Wrapped: present(r.Wrapped), Size: r.Size, Sealed: r.Sealed, SHA256: r.SHA256, MD5: r.MD5,
-		Chunks: int(r.Chunks), CreatedAt: moment(r.CreatedAt),
+		Chunks: int(r.Chunks), Place: r.Place, CreatedAt: moment(r.CreatedAt),
 	}
-	if o.Chunks == 0 {
+	if o.Chunks == 0 && o.Place == engine.PlaceDatabase {
 		o.Inline = present(r.Inline)
 	}
 	return o
@@ -102,13 +112,19 @@ func (t *tx) Chunk(ctx context.Context, object string, seq int) ([]byte, error) 
 	return present(data), nil
 }
 
-// DeleteObject deletes the object and its chunks, staged ones too. It is nil where there is none.
+// DeleteObject deletes the object and its chunks, staged ones too, and dooms its bytes in the object store. It is nil
+// where there is none.
 func (t *tx) DeleteObject(ctx context.Context, id string) error {
-	chunks, err := t.q.DeleteObject(ctx, id)
+	o, err := t.q.DeleteObject(ctx, id)
 	switch {
-	case err == nil && chunks == 0:
+	case err == nil && o.Place != engine.PlaceDatabase:
+		return t.err("deleting", "object", t.q.AddDoomedBlob(ctx, id, o.Org, o.Kind))
+	case err == nil && o.Chunks == 0:
 		return nil // all of it stood in its row: most states are that small
-	case err != nil && !errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, sql.ErrNoRows):
+		err = t.q.DoomBlob(ctx, id)
+	}
+	if err != nil {
 		return t.err("deleting", "object", err)
 	}
 	if _, err := t.q.Unstage(ctx, id); err != nil {

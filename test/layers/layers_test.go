@@ -32,7 +32,7 @@ var layers = []struct {
 	{name: "use cases", packages: []string{"internal/engine"}, below: []string{"ground", "rules"}},
 	{
 		name: "adapters", apart: true, below: []string{"contract", "ground", "rules", "use cases"},
-		packages: []string{"internal/store", "internal/jobs", "internal/transit", "internal/httpapi", "internal/client"},
+		packages: []string{"internal/store", "internal/jobs", "internal/blob", "internal/transit", "internal/httpapi", "internal/client"},
 	},
 	{name: "broker", packages: []string{"internal/broker"}, below: []string{"contract", "ground"}},
 	{name: "worker", packages: []string{"internal/worker"}, below: []string{"ground", "rules"}},

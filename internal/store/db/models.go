@@ -124,6 +124,7 @@ type Object struct {
 	Inline     []byte
 	Chunks     int64
 	CreatedAt  int64
+	Place      string
 }
 
 type Organization struct {

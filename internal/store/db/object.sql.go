@@ -11,8 +11,8 @@ import (
 
 const attachObject = `-- name: AttachObject :exec
 INSERT INTO objects (id, org, kind, key_kind, key_name, key_version, wrapped, size, sealed, sha256, md5, inline,
-    chunks, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    chunks, created_at, place)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 `
 
 type AttachObjectParams struct {
@@ -30,6 +30,7 @@ type AttachObjectParams struct {
 	Inline     []byte
 	Chunks     int64
 	CreatedAt  int64
+	Place      string
 }
 
 func (q *Queries) AttachObject(ctx context.Context, arg AttachObjectParams) error {
@@ -48,6 +49,7 @@ func (q *Queries) AttachObject(ctx context.Context, arg AttachObjectParams) erro
 		arg.Inline,
 		arg.Chunks,
 		arg.CreatedAt,
+		arg.Place,
 	)
 	return err
 }
@@ -84,14 +86,26 @@ func (q *Queries) DeleteChunks(ctx context.Context, object string) error {
 }
 
 const deleteObject = `-- name: DeleteObject :one
-DELETE FROM objects WHERE id = $1 RETURNING chunks
+DELETE FROM objects WHERE id = $1 RETURNING org, kind, chunks, place
 `
 
-func (q *Queries) DeleteObject(ctx context.Context, id string) (int64, error) {
+type DeleteObjectRow struct {
+	Org    string
+	Kind   string
+	Chunks int64
+	Place  string
+}
+
+func (q *Queries) DeleteObject(ctx context.Context, id string) (DeleteObjectRow, error) {
 	row := q.db.QueryRowContext(ctx, deleteObject, id)
-	var chunks int64
-	err := row.Scan(&chunks)
-	return chunks, err
+	var i DeleteObjectRow
+	err := row.Scan(
+		&i.Org,
+		&i.Kind,
+		&i.Chunks,
+		&i.Place,
+	)
+	return i, err
 }
 
 const deleteSomeChunks = `-- name: DeleteSomeChunks :execrows
@@ -120,7 +134,7 @@ func (q *Queries) HasObject(ctx context.Context, id string) (bool, error) {
 }
 
 const head = `-- name: Head :one
-SELECT s.id AS state, v.number, o.id, o.org, o.kind, o.key_kind, o.key_name, o.key_version, o.wrapped, o.size, o.sealed, o.sha256, o.md5, o.inline, o.chunks, o.created_at
+SELECT s.id AS state, v.number, o.id, o.org, o.kind, o.key_kind, o.key_name, o.key_version, o.wrapped, o.size, o.sealed, o.sha256, o.md5, o.inline, o.chunks, o.created_at, o.place
 FROM states s
 JOIN versions v ON v.state_id = s.id AND v.number = s.head
 JOIN objects o ON o.id = v.id
@@ -153,12 +167,13 @@ func (q *Queries) Head(ctx context.Context, org string, name string) (HeadRow, e
 		&i.Object.Inline,
 		&i.Object.Chunks,
 		&i.Object.CreatedAt,
+		&i.Object.Place,
 	)
 	return i, err
 }
 
 const object = `-- name: Object :one
-SELECT id, org, kind, key_kind, key_name, key_version, wrapped, size, sealed, sha256, md5, inline, chunks, created_at FROM objects WHERE id = $1
+SELECT id, org, kind, key_kind, key_name, key_version, wrapped, size, sealed, sha256, md5, inline, chunks, created_at, place FROM objects WHERE id = $1
 `
 
 func (q *Queries) Object(ctx context.Context, id string) (Object, error) {
@@ -179,6 +194,7 @@ func (q *Queries) Object(ctx context.Context, id string) (Object, error) {
 		&i.Inline,
 		&i.Chunks,
 		&i.CreatedAt,
+		&i.Place,
 	)
 	return i, err
 }

@@ -1,7 +1,7 @@
 -- name: AttachObject :exec
 INSERT INTO objects (id, org, kind, key_kind, key_name, key_version, wrapped, size, sealed, sha256, md5, inline,
-    chunks, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+    chunks, created_at, place)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
 
 -- name: Object :one
 SELECT * FROM objects WHERE id = $1;
@@ -17,7 +17,7 @@ WHERE s.org = $1 AND s.name = $2 AND s.deleted_at = 0;
 SELECT EXISTS (SELECT 1 FROM objects WHERE id = $1);
 
 -- name: DeleteObject :one
-DELETE FROM objects WHERE id = $1 RETURNING chunks;
+DELETE FROM objects WHERE id = $1 RETURNING org, kind, chunks, place;
 
 -- name: PutChunk :exec
 INSERT INTO chunks (object, seq, data) VALUES ($1, $2, $3)

@@ -114,6 +114,23 @@ func (s *Server) Objects(bucket string) (keys []string) {
 	return keys
 }
 
+// Uploads counts the multipart uploads in a bucket that were begun and neither completed nor given up.
+func (s *Server) Uploads(bucket string) (n int) {
+	s.tb.Helper()
+	keys, err := os.ReadDir(filepath.Join(s.dir, bucket, ".sgwtmp", "multipart")) // a folder for each key, in it one for each upload
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.tb.Fatal(err)
+	}
+	for _, key := range keys {
+		uploads, err := os.ReadDir(filepath.Join(s.dir, bucket, ".sgwtmp", "multipart", key.Name()))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.tb.Fatal(err)
+		}
+		n += len(uploads)
+	}
+	return n
+}
+
 // Environ are the variables that programs know the credentials by.
 func (s *Server) Environ() []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey, "AWS_REGION=" + Region}
