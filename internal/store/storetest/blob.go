@@ -137,10 +137,11 @@ func attachOrDoom(t *testing.T, s *store.Store) {
 func versionBlobs(t *testing.T, s *store.Store) {
 	w := newWorld(t, s)
 	st := w.newState("net")
+	st.Lock = newLock(w.user.ID)
 	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.CreateState(ctx, st) })
 	put := func(number int64) string {
 		v, o := newVersion(st, number), newBlob()
-		o.ID, o.Kind = v.ID, "state"
+		o.ID, o.Kind, v.LockKey = v.ID, "state", st.Lock.Key
 		stageBlob(t, s, o, 0)
 		update(t, s, func(ctx context.Context, tx engine.Tx) error {
 			if err := tx.AttachObject(ctx, o); err != nil {
