@@ -96,8 +96,9 @@ func (a Admin) BackupVersions(ctx context.Context, file string, c StateChoice) (
 	return s, versions, err
 }
 
-// ExportState writes the document of one version of a state, byte for byte, to what open gives. Neither a database nor
-// a server is asked, only the keys that the settings name. What was written is the document only if there is no error.
+// ExportState writes the document of one version of a state, byte for byte, to out. Neither a database nor a server is
+// asked, only the keys that the settings name, and the object store where the document is there. What was written is the
+// document only if there is no error.
 func (a Admin) ExportState(ctx context.Context, file string, c StateChoice, out io.Writer) (x Exported, err error) {
 	keys, err := a.openingKeys()
 	if err != nil {
@@ -114,10 +115,11 @@ func (a Admin) ExportState(ctx context.Context, file string, c StateChoice, out 
 		if err != nil {
 			return err
 		}
-		var sealed io.Reader = bytes.NewReader(o.Inline)
-		if o.Chunks > 0 {
-			sealed = &chunks{r: r, object: o.ID, count: o.Chunks}
+		sealed, err := a.sealedBytes(ctx, r, o)
+		if err != nil {
+			return err
 		}
+		defer func() { _ = sealed.Close() }() // it was only read
 		plain, err := engine.OpenSealed(ctx, keys, o, sealed)
 		if err != nil {
 			return err
@@ -347,9 +349,24 @@ func (r *records) object(v BackupVersion) (o engine.Object, err error) {
 		}
 		return engine.Object{
 			ID: v.object, Org: f.text("org"), Kind: f.text("kind"), Key: f.key(), Wrapped: f.bytes("wrapped"), Size: v.Size, SHA256: v.SHA256,
-			Sealed: f.number("sealed"), Inline: f.bytes("inline"), Chunks: int(f.number("chunks")),
+			Sealed: f.number("sealed"), Inline: f.bytes("inline"), Chunks: int(f.number("chunks")), Place: f.text("place"),
 		}, nil
 	}
+}
+
+// sealedBytes reads the stored bytes of o, from the backup or from where it says that they are.
+func (a Admin) sealedBytes(ctx context.Context, r *records, o engine.Object) (io.ReadCloser, error) {
+	switch {
+	case o.Place != engine.PlaceDatabase:
+		blobs, err := openBlobs(a.Settings.Blob)
+		if err != nil {
+			return nil, err
+		}
+		return engine.OpenBlob(ctx, blobs, o)
+	case o.Chunks > 0:
+		return io.NopCloser(&chunks{r: r, object: o.ID, count: o.Chunks}), nil
+	}
+	return io.NopCloser(bytes.NewReader(o.Inline)), nil
 }
 
 // chunks reads an object's chunks as they come.

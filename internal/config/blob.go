@@ -17,7 +17,7 @@ type Blob struct {
 	PathStyle bool     // the bucket stands in the path of requests, not in the host's name
 
 	CAFile   string
-	ReadOnly bool // nothing new is put there
+	ReadOnly bool // nothing is put there or removed
 }
 
 // Set reports whether there is one.
@@ -31,7 +31,7 @@ func addBlob(s *Set, b *Blob) {
 		"Credentials come from AWS_ACCESS_KEY_ID and the other usual places. Default in the database.", blobURL)
 	s.settings[len(s.settings)-1].hidden = true // somebody may have put credentials there
 	Add(s, &b.CAFile, "BLOB_CA_FILE", "", "File with authorities (PEM) that the object store's certificate is checked against, beside the system's.", readable)
-	Add(s, &b.ReadOnly, "BLOB_READ_ONLY", "false", "true to put nothing new into the object store; what is there is read and removed as ever.", Bool)
+	Add(s, &b.ReadOnly, "BLOB_READ_ONLY", "false", "true to read from the object store, and neither put anything there nor remove it: for a copy of an installation, and on the way back into the database.", Bool)
 	AddCheck(s, func() []string {
 		if !b.Set() && (b.CAFile != "" || b.ReadOnly) {
 			return []string{Prefix + "BLOB_URL is needed: other settings of the object store are given."}

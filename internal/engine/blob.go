@@ -110,13 +110,14 @@ func (w *blobOutlet) settle(o *Object) {
 	}
 }
 
-// openBlob opens the sealed bytes in the object store.
-func (e *Engine) openBlob(ctx context.Context, o Object) (io.ReadCloser, error) {
-	if e.blobs == nil {
-		return nil, fault.New(fault.Unavailable, "blob_store_unset", "The bytes of %s are in an object store, and this server is not told which.", o.ID).
-			WithHint("Set HOLDFAST_BLOB_URL to the store that holds them and start the server again.")
+// OpenBlob opens the sealed bytes of an object whose Place is PlaceBlob. blobs may be nil. It is never NotFound, for the
+// reason that openObject gives.
+func OpenBlob(ctx context.Context, blobs Blobs, o Object) (io.ReadCloser, error) {
+	if blobs == nil {
+		return nil, fault.New(fault.Unavailable, "blob_store_unset", "The bytes of %s are in an object store, and nothing says in which.", o.ID).
+			WithHint("Set HOLDFAST_BLOB_URL to the store that holds them.")
 	}
-	body, size, err := e.blobs.Open(ctx, blobKey(o))
+	body, size, err := blobs.Open(ctx, blobKey(o))
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return nil, objectMissing(err, o)
@@ -129,8 +130,11 @@ func (e *Engine) openBlob(ctx context.Context, o Object) (io.ReadCloser, error) 
 }
 
 // sweepBlobs gives up what was staged and never attached, and removes from the object store what has been given up or
-// deleted a while ago.
+// deleted a while ago. From one that is only read nothing is removed.
 func (e *Engine) sweepBlobs(ctx context.Context) error {
+	if e.blobsReadOnly {
+		return nil
+	}
 	now := e.now()
 	err := e.store.Update(ctx, func(tx Tx) error { return tx.DoomBlobs(ctx, now.Add(-stagedAge), now, blobsAtOnce) })
 	if err != nil {

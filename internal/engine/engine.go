@@ -33,7 +33,7 @@ type Keys interface {
 type Config struct {
 	Store Store
 	Blobs Blobs // for what is large; nil: it is in the database
-	// BlobsReadOnly puts what is large into the database nevertheless; what is in Blobs is read and removed as ever.
+	// BlobsReadOnly puts what is large into the database nevertheless, and removes nothing from Blobs.
 	BlobsReadOnly bool
 	Keys          Keys         // nil where the settings name none: what has to be sealed is refused then
 	Chain         *audit.Chain // nil: OpenAuditKey has to follow

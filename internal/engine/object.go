@@ -253,7 +253,7 @@ func openSealed(ctx context.Context, keys Keys, sealer *keyring.Sealer, o Object
 func (e *Engine) sealedBytes(ctx context.Context, o Object) (io.ReadCloser, error) {
 	switch {
 	case o.Place != PlaceDatabase:
-		return e.openBlob(ctx, o)
+		return OpenBlob(ctx, e.blobs, o)
 	case o.Chunks > 0:
 		return io.NopCloser(&chunkReader{ctx: ctx, e: e, object: o}), nil
 	}

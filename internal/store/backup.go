@@ -35,6 +35,7 @@ func Decisions() []Decision {
 		all = append(all, Decision{Table: t, Kept: true})
 	}
 	return append(all,
+		Decision{Table: "loose_blobs", Why: "what nothing referred to when it was copied may be referred to by now: a copy must not have it removed"},
 		Decision{Table: "sessions", Why: "who is signed in to a lost server is not signed in to another one"},
 		Decision{Table: "sign_in_links", Why: "a link is good for 24 hours, and once; a restored one could be used twice"},
 	)
