@@ -31,16 +31,20 @@ func (t *tx) AttemptForUpdate(ctx context.Context, id string) (run.Attempt, erro
 	if err := t.lockAttempt(ctx, id); err != nil {
 		return run.Attempt{}, err
 	}
-	return t.Attempt(ctx, id)
+	a, err := t.Attempt(ctx, id)
+	if err == nil {
+		t.lockedRow(id)
+	}
+	return a, err
 }
 
 func (t *tx) lockAttempt(ctx context.Context, id string) error {
-	return t.err("locking", "attempt", t.lock(ctx, t.store.d.RowLock, "SELECT id FROM attempts WHERE id = $1", id))
+	return t.lock(ctx, "attempt", "SELECT id FROM attempts WHERE id = $1", id)
 }
 
 // UpdateAttempt leaves NextLog and LogBytes alone, which only AppendLog moves.
 func (t *tx) UpdateAttempt(ctx context.Context, a run.Attempt) error {
-	n, err := t.q.UpdateAttempt(ctx, db.UpdateAttemptParams{
+	n, err := t.changing(a.ID, "storing", "attempt").UpdateAttempt(ctx, db.UpdateAttemptParams{
 		Agent: a.Agent, AgentName: a.AgentName, Status: string(a.Status), Final: a.Status.Final(), SignAt: lastSign(a),
 		Stage: a.Stage, Progress: a.Progress, OfferedAt: micros(a.OfferedAt), AcceptedAt: micros(a.AcceptedAt),
 		HeartbeatAt: micros(a.HeartbeatAt), EndedAt: micros(a.EndedAt), Class: string(a.Class), Message: a.Message,

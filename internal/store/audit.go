@@ -17,8 +17,8 @@ import (
 func (t *tx) AuditTail(ctx context.Context, org string) (audit.Record, error) {
 	if lock := t.store.d.ChainLock; lock != "" {
 		// A row could not be locked before the chain has one.
-		if _, err := t.ExecContext(ctx, lock, chainNumber(org)); err != nil {
-			return audit.Record{}, t.err("locking", "audit log", err)
+		if err := t.later(ctx, "locking", "audit log", lock, chainNumber(org)); err != nil {
+			return audit.Record{}, err
 		}
 	}
 	row, err := t.q.AuditTail(ctx, org)
@@ -39,10 +39,10 @@ func chainNumber(org string) int64 {
 }
 
 func (t *tx) AppendAudit(ctx context.Context, r audit.Record) error {
-	return t.err("appending to", "audit log", t.q.AppendAudit(ctx, db.AppendAuditParams{
+	return t.afterwards("appending to", "audit log").AppendAudit(ctx, db.AppendAuditParams{
 		Org: r.Org, Seq: r.Seq, At: micros(r.At), ActorKind: r.ActorKind, ActorID: r.ActorID, ActorName: r.ActorName,
 		Token: r.Token, Action: r.Action, Object: r.Object, Data: string(r.Data), RequestID: r.RequestID, Hash: r.Hash,
-	}))
+	})
 }
 
 func (t *tx) Audit(ctx context.Context, f engine.AuditFilter, p engine.Page) ([]audit.Record, string, error) {

@@ -11,7 +11,12 @@ import (
 )
 
 // Session runs statements within one transaction.
-type Session = db.DBTX
+type Session interface {
+	db.DBTX
+	// Later runs a statement whose answer nobody waits for: at the latest with the next one that is waited for, or with
+	// the commit, and after all those before it. Should it fail, that one fails, with what failed makes of the error.
+	Later(ctx context.Context, failed func(error) error, query string, args ...any) error
+}
 
 // Dialect is everything in which the databases differ. The SQL is the same for all of them.
 type Dialect struct {

@@ -14,10 +14,10 @@ func (t *tx) AppendEvent(ctx context.Context, e run.Event) (int64, error) {
 	if err != nil {
 		return 0, t.err("counting the events of", "run", err)
 	}
-	return seq, t.err("appending", "event", t.q.AppendEvent(ctx, db.AppendEventParams{
+	return seq, t.afterwards("appending", "event").AppendEvent(ctx, db.AppendEventParams{
 		Run: e.Run, Seq: seq, At: micros(e.At), Level: e.Level, Type: e.Type, Phase: e.Phase, Component: e.Component,
 		Text: e.Text, Person: e.By,
-	}))
+	})
 }
 
 func (t *tx) Events(ctx context.Context, runID string, after int64, limit int) ([]run.Event, error) {
@@ -66,15 +66,15 @@ func (t *tx) appendLog(ctx context.Context, attempt string, chunks []run.LogChun
 				"Chunk %d of the log came, and chunk %d is not stored yet.", c.Seq, next).
 				WithHint("Send the log from chunk %d on.", next))
 		}
-		if err := t.q.AppendLog(ctx, db.AppendLogParams{
+		if err := t.afterwards("appending to", "log").AppendLog(ctx, db.AppendLogParams{
 			Attempt: attempt, Seq: c.Seq, Stage: c.Stage, At: micros(c.At), Text: c.Text,
 		}); err != nil {
-			return t.err("appending to", "log", err)
+			return err
 		}
 		next++
 		more += len(c.Text)
 	}
-	return t.err("appending to", "log", t.q.MoveLog(ctx, next, int64(more), attempt))
+	return t.afterwards("appending to", "log").MoveLog(ctx, next, int64(more), attempt)
 }
 
 func (t *tx) Logs(ctx context.Context, attempt string, after int64, limit int) ([]run.LogChunk, error) {

@@ -22,8 +22,8 @@ func (t *tx) PutChunk(ctx context.Context, object string, seq int, data []byte, 
 			"A chunk has at most %d bytes, this one %d.", maxChunk, len(data)))
 	}
 	// The object's row in staged comes first: it is what the sweep locks.
-	if err := t.q.Stage(ctx, object, micros(now)); err != nil {
-		return t.err("staging", "chunk", err)
+	if err := t.afterwards("staging", "chunk").Stage(ctx, object, micros(now)); err != nil {
+		return err
 	}
 	attached, err := t.q.HasObject(ctx, object)
 	if err == nil && attached {
@@ -32,7 +32,7 @@ func (t *tx) PutChunk(ctx context.Context, object string, seq int, data []byte, 
 	if err != nil {
 		return t.err("staging", "chunk", err)
 	}
-	return t.err("staging", "chunk", t.q.PutChunk(ctx, object, int64(seq), data))
+	return t.afterwards("staging", "chunk").PutChunk(ctx, object, int64(seq), data)
 }
 
 // AttachObject is a Conflict where bytes that do not stand in the row are missing: what was staged long ago may have been
@@ -48,11 +48,11 @@ func (t *tx) AttachObject(ctx context.Context, o engine.Object) error {
 	if err != nil {
 		return t.err("attaching", "object", err)
 	}
-	return t.err("attaching", "object", t.q.AttachObject(ctx, db.AttachObjectParams{
+	return t.afterwards("attaching", "object").AttachObject(ctx, db.AttachObjectParams{
 		ID: o.ID, Org: o.Org, Kind: o.Kind, KeyKind: o.Key.Kind, KeyName: o.Key.Name, KeyVersion: o.Key.Version,
 		Wrapped: present(o.Wrapped), Size: o.Size, Sealed: o.Sealed, SHA256: o.SHA256, MD5: o.MD5,
 		Inline: present(o.Inline), Chunks: int64(o.Chunks), CreatedAt: micros(o.CreatedAt), Place: o.Place,
-	}))
+	})
 }
 
 func (t *tx) claimChunks(ctx context.Context, o engine.Object) error {

@@ -56,15 +56,19 @@ func (t *tx) Run(ctx context.Context, org, id string) (run.Run, error) {
 }
 
 func (t *tx) RunForUpdate(ctx context.Context, id string) (run.Run, error) {
-	if err := t.lock(ctx, t.store.d.RowLock, "SELECT id FROM runs WHERE id = $1", id); err != nil {
-		return run.Run{}, t.err("locking", "run", err)
+	if err := t.lock(ctx, "run", "SELECT id FROM runs WHERE id = $1", id); err != nil {
+		return run.Run{}, err
 	}
-	return t.Run(ctx, "", id)
+	r, err := t.Run(ctx, "", id)
+	if err == nil {
+		t.lockedRow(id)
+	}
+	return r, err
 }
 
 // UpdateRun keeps what a run is started with: its organization, stack, account, kind, settings and maker.
 func (t *tx) UpdateRun(ctx context.Context, r run.Run) error {
-	n, err := t.q.UpdateRun(ctx, db.UpdateRunParams{
+	n, err := t.changing(r.ID, "storing", "run").UpdateRun(ctx, db.UpdateRunParams{
 		Status: string(r.Status), Final: r.Status.Final(), Risk: r.Risk, PlanDigest: r.PlanDigest,
 		ApprovalPolicy: string(r.Approval.Policy), ApprovalRequired: r.Approval.Required, ApprovalReason: r.Approval.Reason,
 		ApprovalStatus: string(r.Approval.Status), ApprovalDigest: r.Approval.Digest, ApprovalBy: r.Approval.By,
@@ -103,8 +107,8 @@ func (t *tx) putComponents(ctx context.Context, r run.Run, stored map[string]str
 		if stored[c.Name] == f.Hash {
 			continue
 		}
-		if err := t.q.PutComponent(ctx, f); err != nil {
-			return t.err("storing a component of", "run", err)
+		if err := t.afterwards("storing a component of", "run").PutComponent(ctx, f); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -18,11 +18,14 @@ func (t *tx) State(ctx context.Context, org, name string) (state.State, error) {
 }
 
 func (t *tx) StateForUpdate(ctx context.Context, org, name string) (state.State, error) {
-	err := t.lock(ctx, t.store.d.RowLock, "SELECT id FROM states WHERE org = $1 AND name = $2", org, name)
-	if err != nil {
-		return state.State{}, t.err("locking", "state", err)
+	if err := t.lock(ctx, "state", "SELECT id FROM states WHERE org = $1 AND name = $2", org, name); err != nil {
+		return state.State{}, err
 	}
-	return t.State(ctx, org, name)
+	s, err := t.State(ctx, org, name)
+	if err == nil {
+		t.lockedRow(s.ID)
+	}
+	return s, err
 }
 
 func (t *tx) StateByID(ctx context.Context, id string) (state.State, error) {
@@ -50,7 +53,7 @@ func (t *tx) UpdateState(ctx context.Context, s state.State) error {
 	if err != nil {
 		return err
 	}
-	n, err := t.q.UpdateState(ctx, f)
+	n, err := t.changing(s.ID, "storing", "state").UpdateState(ctx, f)
 	return t.one("storing", "state", n, err)
 }
 
@@ -102,6 +105,7 @@ func (t *tx) PurgeState(ctx context.Context, id string) error {
 	if err := t.q.DropResources(ctx, id); err != nil {
 		return t.err("purging", "resource list", err)
 	}
+	delete(t.mine, id)
 	n, err := t.q.PurgeState(ctx, id)
 	return t.one("purging", "state", n, err)
 }

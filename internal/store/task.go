@@ -23,15 +23,19 @@ func (t *tx) Task(ctx context.Context, id string) (run.Task, error) {
 }
 
 func (t *tx) TaskForUpdate(ctx context.Context, id string) (run.Task, error) {
-	if err := t.lock(ctx, t.store.d.RowLock, "SELECT id FROM tasks WHERE id = $1", id); err != nil {
-		return run.Task{}, t.err("locking", "task", err)
+	if err := t.lock(ctx, "task", "SELECT id FROM tasks WHERE id = $1", id); err != nil {
+		return run.Task{}, err
 	}
-	return t.Task(ctx, id)
+	k, err := t.Task(ctx, id)
+	if err == nil {
+		t.lockedRow(id)
+	}
+	return k, err
 }
 
 // UpdateTask stores the status, the number of attempts and the end; the rest of a task never changes.
 func (t *tx) UpdateTask(ctx context.Context, k run.Task) error {
-	n, err := t.q.UpdateTask(ctx, db.UpdateTaskParams{
+	n, err := t.changing(k.ID, "storing", "task").UpdateTask(ctx, db.UpdateTaskParams{
 		Status: string(k.Status), Attempts: int64(k.Attempts), EndedAt: micros(k.EndedAt), ID: k.ID,
 	})
 	return t.one("storing", "task", n, err)

@@ -25,6 +25,7 @@ type tx struct {
 	begun   bool  // a statement has been
 	failed  error // the first statement's failure, which every later statement repeats
 	topics  []string
+	mine    map[string]bool // ids of rows that this transaction has locked and not deleted
 }
 
 var _ engine.Tx = (*tx)(nil)
@@ -95,21 +96,62 @@ func (t *tx) tell(ctx context.Context) error {
 		return nil
 	}
 	for _, topic := range t.topics {
-		if _, err := t.ExecContext(ctx, t.store.d.Notify, topic); err != nil {
-			return t.err("telling", "topic", err)
+		if err := t.later(ctx, "telling", "topic", t.store.d.Notify, topic); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// lock runs a SELECT of one row with the dialect's suffix, so that what is read next is not changed by others. It
-// is a statement of its own because PostgreSQL would read joined tables as they were before it waited.
-func (t *tx) lock(ctx context.Context, suffix, query string, args ...any) error {
-	if suffix == "" {
+// lock has a SELECT of one row with the dialect's suffix run before the next statement, so that what that reads is not
+// changed by others. It is a statement of its own because PostgreSQL would read joined tables as they were before it
+// waited. That there is no such row is for the next statement to find out.
+func (t *tx) lock(ctx context.Context, noun, query string, args ...any) error {
+	if t.store.d.RowLock == "" {
 		return nil
 	}
-	var id string
-	return t.QueryRowContext(ctx, query+suffix, args...).Scan(&id)
+	return t.later(ctx, "locking", noun, query+t.store.d.RowLock, args...)
+}
+
+// later runs a statement whose answer nobody waits for; see Session.Later.
+func (t *tx) later(ctx context.Context, doing, noun, query string, args ...any) error {
+	if err := t.check(args); err != nil {
+		return t.err(doing, noun, err)
+	}
+	// t may have ended when it fails, and has to be told only if it has not: by the statement that fails with it.
+	named := func(err error) error { return t.store.fault(noun, doing+" the "+noun, err) }
+	return t.err(doing, noun, t.session.Later(ctx, named, query, args...))
+}
+
+// afterwards are the queries whose answers nobody waits for: only writes that cannot be refused for what somebody
+// asked for, since the refusal comes with a later statement.
+func (t *tx) afterwards(doing, noun string) *db.Queries { return db.New(afterwards{t, doing, noun}) }
+
+// changing is afterwards for a change of the row id where this transaction has locked it, so that it is sure to be
+// there; else the answer, which says so, is waited for.
+func (t *tx) changing(id, doing, noun string) *db.Queries {
+	if t.mine[id] {
+		return t.afterwards(doing, noun)
+	}
+	return t.q
+}
+
+// lockedRow keeps what changing goes by.
+func (t *tx) lockedRow(id string) {
+	if t.mine == nil {
+		t.mine = map[string]bool{}
+	}
+	t.mine[id] = true
+}
+
+type afterwards struct {
+	*tx
+	doing, noun string
+}
+
+// ExecContext says that a row was changed, which only time will tell.
+func (a afterwards) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return driver.RowsAffected(1), a.later(ctx, a.doing, a.noun, query, args...)
 }
 
 // The generated queries run on tx itself, for the sake of check.

@@ -23,6 +23,8 @@ const (
 	queryCanceled        = "57014"
 	readOnlyTransaction  = "25006" // what a standby says to a write
 	idleTimeout          = "25P03"
+	featureNotSupported  = "0A000" // also of a compiled statement whose tables have changed
+	noSuchStatement      = "26000"
 )
 
 func classify(err error) store.Class {

@@ -3,6 +3,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -69,12 +70,12 @@ func open(ctx context.Context, o Options, patience string) (store.Dialect, error
 		return store.Dialect{}, err
 	}
 	db := stdlib.OpenDBFromPool(pool)
-	p := &database{db: db}
+	p := &database{pool: pool, db: db, rows: newRows()}
 	return store.Dialect{
 		View: p.view, Look: p.look, Update: p.update, Classify: classify,
 		RowLock: " FOR UPDATE", Claim: " FOR UPDATE SKIP LOCKED",
 		ChainLock: "SELECT pg_advisory_xact_lock($1)",
-		Notify:    "SELECT pg_notify('" + channel + "', $1)",
+		Notify:    "VALUES (pg_notify('" + channel + "', $1))", // no SELECT: it is to be undone with the rest
 		Listen: func(ctx context.Context, signal func(string), lost func()) {
 			(&listener{config: config.ConnConfig.Copy(), log: o.Logger, signal: signal, lost: lost}).run(ctx)
 		},
@@ -83,7 +84,7 @@ func open(ctx context.Context, o Options, patience string) (store.Dialect, error
 		Schema:   func(ctx context.Context) ([]store.Table, error) { return schema(ctx, db) },
 		Queue:    riverdatabasesql.NewWithPgxListener(db, pool),
 		Close: func() error {
-			err := db.Close()
+			err := errors.Join(db.Close(), p.rows.Close())
 			pool.Close()
 			return err
 		},

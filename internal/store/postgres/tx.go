@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast.dev/holdfast/internal/store"
 )
@@ -19,20 +20,65 @@ const (
 	longest   = 250 * time.Millisecond
 )
 
-type database struct{ db *sql.DB }
+const (
+	beginView   = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+	beginUpdate = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+)
 
-func (p *database) view(ctx context.Context, fn func(store.Session) error) error {
-	return p.once(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, fn)
+type database struct {
+	pool *pgxpool.Pool
+	db   *sql.DB // of the same pool, for what needs database/sql's own transactions
+	rows *sql.DB // of no pool; see call
 }
 
-// look spares a statement the two round trips of a transaction.
-func (p *database) look(_ context.Context, fn func(store.Session) error) error { return fn(p.db) }
+// view ends its transaction without making its caller wait for that.
+func (p *database) view(ctx context.Context, fn func(store.Session) error) error {
+	c, err := p.begin(ctx, beginView)
+	if err != nil {
+		return err
+	}
+	s := p.sessionOf(c)
+	defer func() {
+		go func() {
+			defer c.Release()
+			s.rollback()
+		}()
+	}()
+	return fn(s)
+}
+
+// begin takes a connection for a transaction, which begins with its first statement.
+func (p *database) begin(ctx context.Context, how string) (*pgxpool.Conn, error) {
+	c, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("beginning a transaction: %w", err)
+	}
+	s := p.sessionOf(c)
+	s.reset()
+	if err := s.Later(ctx, nil, how); err != nil {
+		c.Release()
+		return nil, fmt.Errorf("beginning a transaction: %w", err)
+	}
+	return c, nil
+}
+
+// look spares a statement the round trips of a transaction.
+func (p *database) look(ctx context.Context, fn func(store.Session) error) error {
+	c, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("looking: %w", err)
+	}
+	defer c.Release()
+	s := p.sessionOf(c)
+	s.reset()
+	return fn(s)
+}
 
 // update runs fn again where PostgreSQL had to choose between it and another transaction.
 func (p *database) update(ctx context.Context, fn func(store.Session) error) error {
 	wait := firstWait
 	for try := 1; ; try++ {
-		err := p.once(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, fn)
+		err := p.once(ctx, fn)
 		if err == nil || try == tries || !repeatable(err) {
 			return err
 		}
@@ -47,20 +93,23 @@ func (p *database) update(ctx context.Context, fn func(store.Session) error) err
 	}
 }
 
-func (p *database) once(ctx context.Context, options *sql.TxOptions, fn func(store.Session) error) error {
-	tx, err := p.db.BeginTx(ctx, options)
+// once runs fn in a transaction of its own.
+func (p *database) once(ctx context.Context, fn func(store.Session) error) error {
+	c, err := p.begin(ctx, beginUpdate)
 	if err != nil {
-		return fmt.Errorf("beginning a transaction: %w", err)
-	}
-	// Also where fn panics or ends its goroutine. After a commit it does nothing.
-	defer func() { _ = tx.Rollback() }()
-	if err := fn(tx); err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("committing: %w", err)
+	defer c.Release()
+	s := p.sessionOf(c)
+	// Also where fn panics or ends its goroutine. After a commit it does nothing.
+	defer s.rollback()
+	if err := fn(s); err != nil {
+		return err
 	}
-	return nil
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.commit(ctx)
 }
 
 func repeatable(err error) bool {

@@ -75,6 +75,15 @@ func (s *session) QueryRowContext(ctx context.Context, query string, args ...any
 	return statement.QueryRowContext(begun(ctx), args...)
 }
 
+// Later runs the statement now: there is no way to be spared.
+func (s *session) Later(ctx context.Context, failed func(error) error, query string, args ...any) error {
+	_, err := s.ExecContext(ctx, query, args...)
+	if err != nil && failed != nil {
+		err = failed(err)
+	}
+	return err
+}
+
 func (s *session) run(query string) error {
 	_, err := s.ExecContext(context.Background(), query)
 	return err
