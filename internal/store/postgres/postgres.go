@@ -70,9 +70,9 @@ func open(ctx context.Context, o Options, patience string) (store.Dialect, error
 		return store.Dialect{}, err
 	}
 	db := stdlib.OpenDBFromPool(pool)
-	p := &database{pool: pool, db: db, rows: newRows()}
+	p := newDatabase(pool, db)
 	return store.Dialect{
-		View: p.view, Look: p.look, Update: p.update, Classify: classify,
+		View: p.view, Look: p.looks.look, Update: p.update, Classify: classify,
 		RowLock: " FOR UPDATE", Claim: " FOR UPDATE SKIP LOCKED",
 		ChainLock: "SELECT pg_advisory_xact_lock($1)",
 		Notify:    "VALUES (pg_notify('" + channel + "', $1))", // no SELECT: it is to be undone with the rest

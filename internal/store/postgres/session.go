@@ -29,10 +29,12 @@ type session struct {
 
 	batch   *pgconn.Batch
 	waiting []waiting // what batch has
+	sent    int       // how many batches were sent
 
 	// Of the transaction:
 	broken  bool // a statement has failed: only a rollback is left
-	written bool // a statement that writes was sent since begun or part
+	part    int  // which of the updates that share it runs
+	written bool // a statement of that part that writes was sent
 }
 
 // statement is one that the connection has compiled.
@@ -46,6 +48,8 @@ type statement struct {
 type waiting struct {
 	*statement
 	failed func(error) error // names its failure; nil leaves that as it is
+	part   int
+	into   **answer // where its answer goes; nil where nobody asks for it
 }
 
 // sessionKey is where a connection has its session.
@@ -64,7 +68,7 @@ func (p *database) sessionOf(c *pgxpool.Conn) *session {
 
 // reset forgets what is left of the last transaction.
 func (s *session) reset() {
-	s.batch, s.waiting, s.broken, s.written = &pgconn.Batch{}, s.waiting[:0], false, false
+	s.batch, s.waiting, s.broken, s.part, s.written = &pgconn.Batch{}, s.waiting[:0], false, 0, false
 }
 
 // Later runs a statement at the latest with the next one that is waited for, or with the commit.
@@ -72,10 +76,10 @@ func (s *session) Later(ctx context.Context, failed func(error) error, query str
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.add(ctx, failed, query, args)
+	return s.add(ctx, nil, failed, query, args)
 }
 
-func (s *session) add(ctx context.Context, failed func(error) error, query string, args []any) error {
+func (s *session) add(ctx context.Context, into **answer, failed func(error) error, query string, args []any) error {
 	st, err := s.compiled(ctx, query)
 	if err != nil {
 		return err
@@ -85,7 +89,7 @@ func (s *session) add(ctx context.Context, failed func(error) error, query strin
 		return err
 	}
 	s.batch.ExecStatement(st.StatementDescription, values, formats, st.formats)
-	s.waiting = append(s.waiting, waiting{st, failed})
+	s.waiting = append(s.waiting, waiting{statement: st, failed: failed, part: s.part, into: into})
 	return nil
 }
 
@@ -94,6 +98,8 @@ func (s *session) compiled(ctx context.Context, query string) (*statement, error
 	if st, ok := s.known[query]; ok {
 		return st, nil
 	}
+	ctx, cancel := uncut(ctx)
+	defer cancel()
 	d, err := s.conn.PgConn().Prepare(ctx, "hf"+strconv.Itoa(len(s.known)), query, nil)
 	if err != nil {
 		s.broken = true
@@ -141,28 +147,37 @@ func (s *session) ask(ctx context.Context, query string, args []any) (*answer, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.add(ctx, nil, query, args); err != nil {
+	var got *answer
+	if err := s.add(ctx, &got, nil, query, args); err != nil {
 		return nil, err
 	}
-	return s.send(ctx)
+	if s.part > 0 { // what others share is not to end with one's context
+		waits, cancel := uncut(ctx)
+		defer cancel()
+		ctx = waits
+	}
+	return got, s.send(ctx)
 }
 
-// send sends what waits and gives the last answer.
-func (s *session) send(ctx context.Context) (*answer, error) {
+// send sends what waits, and takes the answers in.
+func (s *session) send(ctx context.Context) error {
 	all, batch := s.waiting, s.batch
 	for _, w := range all {
-		s.written = s.written || !w.reads
+		s.written = s.written || !w.reads && w.part == s.part
 	}
-	s.waiting, s.batch = s.waiting[:0], &pgconn.Batch{}
+	s.waiting, s.batch = nil, &pgconn.Batch{}
+	s.sent++
 	results := s.conn.PgConn().ExecBatch(ctx, batch)
-	var last *answer
 	answered := 0
 	for results.NextResult() {
-		a, err := read(results.ResultReader(), all[answered].statement, answered == len(all)-1)
+		w := all[answered]
+		a, err := read(results.ResultReader(), w.statement, w.into != nil)
 		if err != nil {
 			break
 		}
-		last = a
+		if w.into != nil {
+			*w.into = a
+		}
 		answered++
 	}
 	err := results.Close()
@@ -170,14 +185,16 @@ func (s *session) send(ctx context.Context) (*answer, error) {
 		err = fmt.Errorf("%d of %d statements were answered", answered, len(all))
 	}
 	if err == nil {
-		return last, nil
+		clear(all)
+		s.waiting = all[:0]
+		return nil
 	}
 	s.broken = true
 	s.forgetStale(err)
 	if answered < len(all) && all[answered].failed != nil {
 		err = all[answered].failed(err)
 	}
-	return nil, err
+	return err
 }
 
 // forgetStale drops the connection where a statement it has compiled is not what it was: the tables have changed.
@@ -202,10 +219,11 @@ func (s *session) commit(ctx context.Context) error {
 	}
 	ctx, cancel := uncut(ctx)
 	defer cancel()
-	if err := s.add(ctx, nil, "COMMIT", nil); err != nil {
-		return fmt.Errorf("committing: %w", err)
+	var a *answer
+	err := s.add(ctx, &a, nil, "COMMIT", nil)
+	if err == nil {
+		err = s.send(ctx)
 	}
-	a, err := s.send(ctx)
 	if err != nil {
 		return fmt.Errorf("committing: %w", err)
 	}
@@ -224,11 +242,38 @@ func (s *session) rollback() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), longestAnswer)
 	defer cancel()
-	err := s.add(ctx, nil, "ROLLBACK", nil)
+	err := s.add(ctx, nil, nil, "ROLLBACK", nil)
 	if err == nil {
-		_, err = s.send(ctx)
+		err = s.send(ctx)
 	}
 	if err != nil {
 		_ = s.conn.Close(ctx)
 	}
+}
+
+// place is a point in what a session has sent and keeps, to go back to.
+type place struct {
+	batch   pgconn.Batch
+	waiting int
+	sent    int
+}
+
+// next begins another part of the transaction.
+func (s *session) next() place {
+	s.part++
+	s.written = false
+	return place{*s.batch, len(s.waiting), s.sent}
+}
+
+// undo takes back what was done since p, which is nil where that cannot be done: something failed, or was written.
+func (s *session) undo(p place) bool {
+	switch {
+	case s.broken, s.written, s.conn.IsClosed():
+		return false
+	case s.sent == p.sent:
+		*s.batch, s.waiting = p.batch, s.waiting[:p.waiting]
+	default: // what had waited before p was sent with what came after
+		s.batch, s.waiting = &pgconn.Batch{}, s.waiting[:0]
+	}
+	return true
 }

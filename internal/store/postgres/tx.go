@@ -29,6 +29,15 @@ type database struct {
 	pool *pgxpool.Pool
 	db   *sql.DB // of the same pool, for what needs database/sql's own transactions
 	rows *sql.DB // of no pool; see call
+
+	looks looks
+	group group
+}
+
+func newDatabase(pool *pgxpool.Pool, db *sql.DB) *database {
+	p := &database{pool: pool, db: db, rows: newRows()}
+	p.looks.database, p.group.database = p, p
+	return p
 }
 
 // view ends its transaction without making its caller wait for that.
@@ -62,23 +71,14 @@ func (p *database) begin(ctx context.Context, how string) (*pgxpool.Conn, error)
 	return c, nil
 }
 
-// look spares a statement the round trips of a transaction.
-func (p *database) look(ctx context.Context, fn func(store.Session) error) error {
-	c, err := p.pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("looking: %w", err)
-	}
-	defer c.Release()
-	s := p.sessionOf(c)
-	s.reset()
-	return fn(s)
-}
-
 // update runs fn again where PostgreSQL had to choose between it and another transaction.
 func (p *database) update(ctx context.Context, fn func(store.Session) error) error {
 	wait := firstWait
 	for try := 1; ; try++ {
-		err := p.once(ctx, fn)
+		err := p.group.update(ctx, fn)
+		if errors.Is(err, errAlone) {
+			err = p.once(ctx, fn)
+		}
 		if err == nil || try == tries || !repeatable(err) {
 			return err
 		}
