@@ -46,9 +46,20 @@ func foreign(table string) bool {
 	return table == "goose_db_version" || table == markerTable || strings.HasPrefix(table, "river_") || strings.HasPrefix(table, "sqlite_")
 }
 
-// backupPage is how many rows are read by one statement. PostgreSQL bounds how long one may take, and what reads them
-// may be slow.
-const backupPage = 200
+// How many rows are read by one statement: they are in memory together, and PostgreSQL bounds how long one may take.
+const (
+	backupPage = 200
+	bytesPage  = 16 // of a table whose rows may have 256 KiB
+)
+
+func pageRows(t backup.Table) int {
+	for _, c := range t.Columns {
+		if c.Type == backup.Bytes {
+			return bytesPage
+		}
+	}
+	return backupPage
+}
 
 // BackupOptions is what a backup says of itself.
 type BackupOptions struct {
@@ -193,7 +204,7 @@ func (b *backingUp) table(ctx context.Context, t Table) error {
 		if b.rows += int64(n); b.progress != nil {
 			b.progress(b.rows)
 		}
-		if n < backupPage {
+		if n < pageRows(as) {
 			return nil
 		}
 	}
@@ -229,7 +240,7 @@ func pageOf(t Table, as backup.Table, later bool) (query string, keys []int) {
 	if later {
 		query += " WHERE (" + strings.Join(primary, ", ") + ") > (" + strings.Join(places, ", ") + ")"
 	}
-	return query + " ORDER BY " + strings.Join(primary, ", ") + fmt.Sprintf(" LIMIT %d", backupPage), keys
+	return query + " ORDER BY " + strings.Join(primary, ", ") + fmt.Sprintf(" LIMIT %d", pageRows(as)), keys
 }
 
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"holdfast.dev/holdfast/internal/store/db"
 )
 
 // Table is a table as it is in a database, in the words that all databases share.
@@ -100,8 +102,8 @@ func Introspect(ctx context.Context, db *sql.DB, names string, read ...func(cont
 }
 
 // EachRow calls each for every row of the query's result, with that row's Scan.
-func EachRow(ctx context.Context, db Session, query string, args []any, each func(scan func(...any) error) error) error {
-	found, err := db.QueryContext(ctx, query, args...)
+func EachRow(ctx context.Context, from db.DBTX, query string, args []any, each func(scan func(...any) error) error) error {
+	found, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
