@@ -369,11 +369,11 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 func TestAfterRestoreOfACopy(t *testing.T) {
 	_, _, s := backedUpState(t)
 	a := admins(s)
-	if report, done, err := a.AfterRestore(t.Context(), false); done || err != nil || len(report.Chains) != 0 {
+	if report, done, err := a.AfterRestore(t.Context(), false); done || err != nil || len(report.Organizations) != 0 {
 		t.Errorf("unasked: %t, %v", done, err)
 	}
-	if report, done, err := a.AfterRestore(t.Context(), true); !done || err != nil || len(report.Chains) != 1 {
-		t.Errorf("asked: %t, %v, %d organizations", done, err, len(report.Chains))
+	if report, done, err := a.AfterRestore(t.Context(), true); !done || err != nil || len(report.Organizations) != 1 {
+		t.Errorf("asked: %t, %v, %d organizations", done, err, len(report.Organizations))
 	}
 	if list, err := start(t, s).as(t, admin).Audit(t.Context(), client.AuditFilter{Action: "admin.restored"}, client.Page{}); err != nil || len(list.Items) != 1 {
 		t.Errorf("the records of it: %+v, %v", list.Items, err)

@@ -45,6 +45,7 @@ type Header struct {
 	Holdfast  string    `json:"holdfast"`   // the version that wrote it
 	Schema    int64     `json:"schema"`     // of the database
 	States    int64     `json:"states"`     // how many are in it, deleted ones too
+	Elsewhere int64     `json:"elsewhere"`  // objects whose bytes are in an object store, and not in the file
 	Keys      []KeyUse  `json:"keys"`       // that open what is sealed in it
 	Audit     []Anchor  `json:"audit"`      // the end of each organization's audit chain
 }

@@ -138,8 +138,15 @@ func (c *counter) Write(p []byte) (int, error) {
 func showBackup(s *screen, m madeBackup) {
 	s.print("%s %s\n\n", s.green("Backed up:"), m.File)
 	s.pairs("backup", m.ID, "taken", moment(&m.CreatedAt), "size", bytesText(m.Size), "rows", fmt.Sprint(m.Rows), "states", fmt.Sprint(m.States))
+	showElsewhere(s, m.Elsewhere)
 	showKeys(s, m.Keys)
 	showAnchors(s, m.Audit)
+}
+
+func showElsewhere(s *screen, objects int64) {
+	if objects > 0 {
+		s.print("\n%s The bytes of %d objects are in the object store (HOLDFAST_BLOB_URL) and not in this file: back it up too.\n", s.yellow("Not in it:"), objects)
+	}
 }
 
 func showKeys(s *screen, keys []backup.KeyUse) {

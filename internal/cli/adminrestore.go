@@ -51,6 +51,7 @@ func (cmd *adminRestoreCmd) Run(ctx context.Context, c *call) error {
 func showRestored(s *screen, m madeBackup) {
 	s.print("%s %s\n\n", s.green("Restored:"), m.File)
 	s.pairs("backup", m.ID, "taken", moment(&m.CreatedAt), "by", "holdfast "+m.Holdfast, "rows", fmt.Sprint(m.Rows), "states", fmt.Sprint(m.States))
+	showElsewhere(s, m.Elsewhere)
 	showKeys(s, m.Keys)
 	showAnchors(s, m.Audit)
 	s.print("\n%s holdfast admin after-restore, with the keys that the server will have.\n", s.bold("Now run:"))
@@ -99,17 +100,19 @@ type settledRun struct {
 }
 
 type settledLock struct {
-	State   string `json:"state"`
-	ID      string `json:"id"`
-	Kind    string `json:"holder_kind"`
-	Holder  string `json:"holder"`
-	TakenAt string `json:"taken_at"`
-	Unlock  string `json:"unlock"`
+	Organization string `json:"organization"`
+	State        string `json:"state"`
+	ID           string `json:"id"`
+	Kind         string `json:"holder_kind"`
+	Holder       string `json:"holder"`
+	TakenAt      string `json:"taken_at"`
+	Unlock       string `json:"unlock"`
 }
 
 type settledHold struct {
-	State string `json:"state"`
-	Run   string `json:"run"`
+	Organization string `json:"organization"`
+	State        string `json:"state"`
+	Run          string `json:"run"`
 }
 
 type settledAnchor struct {
@@ -126,22 +129,25 @@ func describeSettled(r engine.RestoreReport, done bool) settled {
 	}
 	listed(r.Ended, &out.RunsEnded)
 	listed(r.Waiting, &out.RunsWaiting)
+	names := map[string]string{}
+	for _, o := range r.Organizations {
+		names[o.ID] = o.Name
+		out.Anchors = append(out.Anchors, settledAnchor{Organization: o.Name, Anchor: o.Anchor})
+	}
 	for _, s := range r.Locked {
-		out.Locks = append(out.Locks, lockLeft(s))
+		out.Locks = append(out.Locks, lockLeft(names[s.Org], s))
 	}
 	for _, s := range r.Held {
-		out.Holds = append(out.Holds, settledHold{State: s.Name, Run: s.Hold.Run})
-	}
-	for i, v := range r.Chains {
-		out.Anchors = append(out.Anchors, settledAnchor{Organization: r.Names[i], Anchor: v.Anchor})
+		out.Holds = append(out.Holds, settledHold{Organization: names[s.Org], State: s.Name, Run: s.Hold.Run})
 	}
 	return out
 }
 
-func lockLeft(s state.State) settledLock {
+func lockLeft(organization string, s state.State) settledLock {
 	l := s.Lock
 	return settledLock{
-		State: s.Name, ID: l.Info.ID, Kind: l.Holder.Kind, Holder: l.Holder.Name, TakenAt: moment(&l.TakenAt),
+		Organization: organization,
+		State:        s.Name, ID: l.Info.ID, Kind: l.Holder.Kind, Holder: l.Holder.Name, TakenAt: moment(&l.TakenAt),
 		Unlock: "holdfast state unlock " + s.Name + " --id " + l.Info.ID + " --force",
 	}
 }
@@ -170,16 +176,16 @@ func showSettled(s *screen, r settled) {
 		return
 	}
 	s.print("%s A server may start.\n\n", s.green("Ready:"))
-	s.print("%d attempts that were at work are lost, %d runs have ended.\n", r.AttemptsLost, len(r.RunsEnded))
+	s.pairs("attempts lost", fmt.Sprint(r.AttemptsLost), "runs ended", fmt.Sprint(len(r.RunsEnded)), "runs waiting", fmt.Sprint(len(r.RunsWaiting)))
 	showSettledRuns(s, "These runs ended, and have to be started anew where they are still wanted:", r.RunsEnded)
 	showSettledRuns(s, "These runs wait for an approval. Look whether the plan was applied after the backup; then reject it:", r.RunsWaiting)
 	if len(r.Locks) > 0 {
 		s.print("\n%s\n", s.bold("These states are locked. Where the tool does not run any more:"))
 		var rows [][]any
 		for _, l := range r.Locks {
-			rows = append(rows, []any{l.State, l.Kind + " " + l.Holder, l.TakenAt, l.Unlock})
+			rows = append(rows, []any{l.Organization, l.State, l.Kind + " " + l.Holder, l.TakenAt, l.Unlock})
 		}
-		s.grid([]string{"STATE", "HOLDER", "SINCE", "RELEASE"}, rows)
+		s.grid([]string{"ORGANIZATION", "STATE", "HOLDER", "SINCE", "RELEASE"}, rows)
 	}
 	var anchors [][]any
 	for _, a := range r.Anchors {

@@ -19,13 +19,19 @@ type Restored struct {
 
 // RestoreReport is what was done about the past that has come back, and what is left to people.
 type RestoreReport struct {
-	AttemptsLost int            // agents that were at work
-	Ended        []run.Run      // runs that were under way
-	Waiting      []run.Run      // runs that wait for an approval, and still do
-	Locked       []state.State  // with a lock
-	Held         []state.State  // with a hold
-	Chains       []AuditVerdict // of each organization, after the record of the restore
-	Names        []string       // of the organizations, as Chains
+	AttemptsLost  int           // agents that were at work
+	Ended         []run.Run     // runs that were under way
+	Waiting       []run.Run     // runs that wait for an approval, and still do
+	Locked        []state.State // with a lock
+	Held          []state.State // with a hold
+	Organizations []RestoredOrganization
+}
+
+// RestoredOrganization is an organization, and the end of its audit chain with the record of the restore.
+type RestoredOrganization struct {
+	access.Organization
+
+	Anchor string // SEQ:HASH
 }
 
 const (
@@ -208,7 +214,7 @@ func (e *Engine) settleOrganization(ctx context.Context, o access.Organization, 
 		}
 	}
 	actor := access.Actor{Kind: access.System, Org: o.ID, Name: "after-restore"}
-	var v AuditVerdict
+	anchor := ""
 	err := e.store.Update(ctx, func(tx Tx) error {
 		known, _, err := tx.Audit(ctx, AuditFilter{Org: o.ID, Action: restoredAction, Object: r.Backup}, Page{Limit: 1})
 		if err != nil {
@@ -224,9 +230,9 @@ func (e *Engine) settleOrganization(ctx context.Context, o access.Organization, 
 			}
 		}
 		tail, err := tx.AuditTail(ctx, o.ID)
-		v = AuditVerdict{Records: tail.Seq, Anchor: fmt.Sprintf("%d:%s", tail.Seq, tail.Hash)}
+		anchor = fmt.Sprintf("%d:%s", tail.Seq, tail.Hash)
 		return err
 	})
-	report.Chains, report.Names = append(report.Chains, v), append(report.Names, o.Name)
+	report.Organizations = append(report.Organizations, RestoredOrganization{o, anchor})
 	return err
 }

@@ -94,9 +94,9 @@ func TestAfterRestoreNothingGoesOnByItself(t *testing.T) {
 		w.take(w.agents[0]).applied()
 		w.wantStatus(waiting.ID, run.Succeeded)
 		w.checkEnded(w.run(waiting.ID))
-		verdict := must[engine.AuditVerdict](t)(w.engine.VerifyAudit(t.Context(), w.alice, report.Chains[0].Anchor))
-		if verdict.BrokenAt != 0 || report.Names[0] != engine.DefaultOrganization {
-			t.Errorf("the audit log of %s is broken at %d: %s", report.Names[0], verdict.BrokenAt, verdict.Reason)
+		verdict := must[engine.AuditVerdict](t)(w.engine.VerifyAudit(t.Context(), w.alice, report.Organizations[0].Anchor))
+		if verdict.BrokenAt != 0 || report.Organizations[0].Name != engine.DefaultOrganization {
+			t.Errorf("the audit log of %s is broken at %d: %s", report.Organizations[0].Name, verdict.BrokenAt, verdict.Reason)
 		}
 	})
 }
@@ -123,8 +123,12 @@ func TestAfterRestoreIsRecordedInEachOrganization(t *testing.T) {
 			t.Fatal(err)
 		}
 		report := must[engine.RestoreReport](t)(w.engine.AfterRestore(t.Context(), engine.Restored{Backup: "bak_2"}))
-		if want := []string{engine.DefaultOrganization, "others"}; !slices.Equal(report.Names, want) || len(report.Chains) != 2 {
-			t.Errorf("recorded in %q, want %q", report.Names, want)
+		var names []string
+		for _, o := range report.Organizations {
+			names = append(names, o.Name)
+		}
+		if want := []string{engine.DefaultOrganization, "others"}; !slices.Equal(names, want) {
+			t.Errorf("recorded in %q, want %q", names, want)
 		}
 	})
 }

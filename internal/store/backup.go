@@ -81,7 +81,7 @@ func (s *Store) Backup(ctx context.Context, o BackupOptions, out io.Writer) (h b
 		return h, end, err
 	}
 	err = s.d.View(ctx, func(session Session) error {
-		h, err = header(ctx, session, o)
+		h, err = header(ctx, session, o, tables)
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (s *Store) backupTables(ctx context.Context) ([]Table, error) {
 	return tables, nil
 }
 
-func header(ctx context.Context, session Session, o BackupOptions) (backup.Header, error) {
+func header(ctx context.Context, session Session, o BackupOptions, tables []Table) (backup.Header, error) {
 	h := backup.Header{ID: o.ID, CreatedAt: o.CreatedAt.UTC(), Holdfast: o.Version, Keys: []backup.KeyUse{}, Audit: []backup.Anchor{}}
 	one := func(query string, into ...any) error { return session.QueryRowContext(ctx, query).Scan(into...) }
 	err := errors.Join(
@@ -157,7 +157,17 @@ func header(ctx context.Context, session Session, o BackupOptions) (backup.Heade
 				return scan(&a.Organization, &a.Org, &a.Seq, &a.Hash)
 			}),
 	)
+	// Earlier schemas kept everything in the database.
+	if err == nil && hasColumn(tables, "objects", "place") {
+		err = one("SELECT COUNT(*) FROM objects WHERE place <> ''", &h.Elsewhere)
+	}
 	return h, err
+}
+
+func hasColumn(tables []Table, table, column string) bool {
+	return slices.ContainsFunc(tables, func(t Table) bool {
+		return t.Name == table && slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name == column })
+	})
 }
 
 // backingUp is one backup, within its transaction.
