@@ -45,12 +45,29 @@ func (s *states) attach(t *testing.T, o engine.Object) engine.Object {
 	return back
 }
 
-// staged is how many chunks are staged and not attached.
+// staged is how many chunks and blobs are staged, not attached, and not given up.
 func (s *states) staged(t *testing.T) (n int) {
 	t.Helper()
 	errRollBack := errors.New("only looking")
 	err := s.store.Update(t.Context(), func(tx engine.Tx) (err error) {
 		if n, err = tx.SweepStaged(t.Context(), s.now().Add(time.Hour), 10000); err != nil {
+			return err
+		}
+		doomed := func(before time.Time) []engine.Object {
+			if err != nil {
+				return nil
+			}
+			later := s.now().Add(2 * time.Hour)
+			if err = tx.DoomBlobs(t.Context(), before, later, 10000); err != nil {
+				return nil
+			}
+			var all []engine.Object
+			all, err = tx.DoomedBlobs(t.Context(), later.Add(time.Hour), "", 10000)
+			return all
+		}
+		n -= len(doomed(time.Time{}))
+		n += len(doomed(s.now().Add(time.Hour)))
+		if err != nil {
 			return err
 		}
 		return errRollBack
@@ -62,7 +79,7 @@ func (s *states) staged(t *testing.T) (n int) {
 }
 
 func TestObjectComesBack(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *states) {
+	onEachPlace(t, func(t *testing.T, s *states) {
 		const chunk = 256 << 10
 		for _, n := range []int{0, 1, 10 << 10, 60 << 10, 64 << 10, 66 << 10, chunk - 100, chunk, chunk + 100, 2*chunk + 7, 9<<20 + 1} {
 			plain := noise(n)
@@ -74,8 +91,12 @@ func TestObjectComesBack(t *testing.T) {
 			if !bytes.Equal(seen.Bytes(), plain) {
 				t.Errorf("%d bytes: the other writer saw %d", n, seen.Len())
 			}
-			if small := o.Sealed <= 64<<10; small != (o.Chunks == 0) || small != (len(o.Inline) > 0) {
-				t.Errorf("%d bytes: %d sealed, %d chunks, %d inline", n, o.Sealed, o.Chunks, len(o.Inline))
+			elsewhere := o.Chunks > 0
+			if s.blobs != nil {
+				elsewhere = o.Place == engine.PlaceBlob
+			}
+			if small := o.Sealed <= 64<<10; small == elsewhere || small != (len(o.Inline) > 0) {
+				t.Errorf("%d bytes: %d sealed, %d chunks, place %q, %d inline", n, o.Sealed, o.Chunks, o.Place, len(o.Inline))
 			}
 			r, err := s.OpenObject(t.Context(), s.attach(t, o))
 			if err != nil {
@@ -93,7 +114,7 @@ func TestObjectComesBack(t *testing.T) {
 
 // S12: the limit is the limit, to the byte, and what was staged before it was passed is gone.
 func TestObjectLimit(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *states) {
+	onEachPlace(t, func(t *testing.T, s *states) {
 		plain := noise(1 << 20)
 		if _, err := s.SealObject(t.Context(), s.org, "state", bytes.NewReader(plain), 1<<20); err != nil {
 			t.Errorf("exactly the limit: %v", err)
@@ -110,7 +131,7 @@ func TestObjectLimit(t *testing.T) {
 
 // Whatever ends the stream early leaves nothing staged, and the error is the one that ended it.
 func TestObjectThatFails(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *states) {
+	onEachPlace(t, func(t *testing.T, s *states) {
 		broken := errors.New("the client went away")
 		body := func() io.Reader { return io.MultiReader(bytes.NewReader(noise(1<<20)), iotest.ErrReader(broken)) }
 		if _, err := s.SealObject(t.Context(), s.org, "state", body(), 64<<20); !errors.Is(err, broken) {
@@ -152,7 +173,7 @@ func (w *refusingWriter) Write(p []byte) (int, error) {
 
 // An object that may have been attached is never dropped: whoever refers to it would have lost its bytes.
 func TestObjectOfUnknownFateStays(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *states) {
+	onEachPlace(t, func(t *testing.T, s *states) {
 		for _, kind := range []fault.Kind{fault.Unavailable, fault.Internal, fault.NoSpace} {
 			o := s.attach(t, s.seal(t, noise(300<<10)))
 			s.DiscardObject(t.Context(), o, fault.New(kind, "x", "x"))
@@ -218,7 +239,7 @@ func TestDamagedObject(t *testing.T) {
 
 // A read that has begun is not broken by a save that replaces what is read.
 func TestReadWhileReplaced(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s *states) {
+	onEachPlace(t, func(t *testing.T, s *states) {
 		plain := noise(1500 << 10)
 		o := s.attach(t, s.seal(t, plain))
 		r, err := s.OpenObject(t.Context(), o)
@@ -229,6 +250,7 @@ func TestReadWhileReplaced(t *testing.T) {
 		if got := readAll(t, r); got != string(plain) {
 			t.Errorf("%d bytes came back, want %d", len(got), len(plain))
 		}
+		s.sweepAway(t)
 		if _, err := s.OpenObject(t.Context(), o); fault.Code(err) != "object_missing" || fault.Is(err, fault.NotFound) {
 			t.Errorf("opened after it was deleted: %v, want object_missing", err)
 		}

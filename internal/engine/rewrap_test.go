@@ -72,9 +72,9 @@ func service(t *testing.T, s *baotest.Server) keyring.Wrapper {
 // with makes s a server with other keys on the same database, whose audit key is sealed by them too.
 func (s *states) with(t *testing.T, keys engine.Keys) *states {
 	t.Helper()
-	out := &states{store: s.store, org: s.org, log: &safeBuffer{}}
+	out := &states{store: s.store, blobs: s.blobs, org: s.org, log: &safeBuffer{}}
 	out.Engine = engine.New(engine.Config{
-		Store: s.store, Keys: keys, Now: out.now, Log: slog.New(slog.NewTextHandler(out.log, nil)),
+		Store: s.store, Blobs: s.blobs, Keys: keys, Now: out.now, Log: slog.New(slog.NewTextHandler(out.log, nil)),
 		Limits: engine.Limits{
 			StateMaxBytes: stateLimit, KeepVersions: keepVersions, RunEndGrace: grace, HeartbeatTimeout: 2 * time.Minute,
 			DeletedKeep: 7 * 24 * time.Hour, SourceMaxBytes: 1 << 20, PlanMaxBytes: 1 << 20,

@@ -38,6 +38,7 @@ const (
 type states struct {
 	*engine.Engine
 	store  *store.Store
+	blobs  engine.Blobs // nil: what is large is in the database
 	org    string
 	log    *safeBuffer
 	offset atomic.Int64 // of the clock
@@ -86,12 +87,17 @@ func onEachStore(t *testing.T, test func(t *testing.T, s *states)) {
 
 func newStates(t *testing.T, db *store.Store) *states {
 	t.Helper()
+	return newStatesIn(t, db, nil)
+}
+
+func newStatesIn(t *testing.T, db *store.Store, blobs engine.Blobs) *states {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	s := &states{store: db, log: &safeBuffer{}}
+	s := &states{store: db, blobs: blobs, log: &safeBuffer{}}
 	s.Engine = s.server(t)
 	s.org = id.New(id.Organization, s.now())
 	s.update(t, func(ctx context.Context, tx engine.Tx) error {
@@ -106,6 +112,12 @@ func (s *states) server(t *testing.T) *engine.Engine {
 	return s.serverOn(t, s.store)
 }
 
+// serverOn is a server whose database is db.
+func (s *states) serverOn(t *testing.T, db engine.Store) *engine.Engine {
+	t.Helper()
+	return engine.New(s.config(t, db))
+}
+
 // platform is the platform key of all servers.
 func (*states) platform(t *testing.T) *keyring.Platform {
 	t.Helper()
@@ -116,21 +128,21 @@ func (*states) platform(t *testing.T) *keyring.Platform {
 	return keys
 }
 
-// serverOn is a server whose database is db.
-func (s *states) serverOn(t *testing.T, db engine.Store) *engine.Engine {
+// config is that of a server whose database is db.
+func (s *states) config(t *testing.T, db engine.Store) engine.Config {
 	t.Helper()
 	keys := s.platform(t)
 	chain, err := audit.NewChain(keys.AuditKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return engine.New(engine.Config{
-		Store: db, Keys: keys, Chain: chain, Now: s.now, Log: slog.New(slog.NewTextHandler(s.log, nil)),
+	return engine.Config{
+		Store: db, Blobs: s.blobs, Keys: keys, Chain: chain, Now: s.now, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Limits: engine.Limits{
 			StateMaxBytes: stateLimit, KeepVersions: keepVersions, RunEndGrace: grace, HeartbeatTimeout: 2 * time.Minute,
 			DeletedKeep: 7 * 24 * time.Hour, SourceMaxBytes: 1 << 20, PlanMaxBytes: 1 << 20,
 		},
-	})
+	}
 }
 
 func (s *states) update(t *testing.T, fn func(ctx context.Context, tx engine.Tx) error) {
