@@ -87,7 +87,11 @@ func showStates(s *screen, now time.Time, states []api.State) {
 		case st.Hold != nil:
 			lock = s.yellow("held for " + st.Hold.Run)
 		}
-		rows = append(rows, []any{st.Name, st.Version, serial(st.Serial), bytesText(st.Size), ago(now, &st.UpdatedAt), lock})
+		version := strconv.FormatInt(st.Version, 10)
+		if st.Version == 0 {
+			version = "none yet"
+		}
+		rows = append(rows, []any{st.Name, version, serial(st.Serial), bytesText(st.Size), ago(now, &st.UpdatedAt), lock})
 	}
 	s.grid([]string{"STATE", "VERSION", "SERIAL", "SIZE", "AGE", "LOCK"}, rows)
 }

@@ -143,12 +143,13 @@ func (e *Engine) Accept(ctx context.Context, actor access.Actor, task, attempt s
 	token := access.NewToken(access.AttemptPrefix)
 	var stale error
 	var after run.Run
+	warned := ""
 	err = e.store.Update(ctx, func(tx Tx) error {
 		j, err := ownJob(ctx, tx, actor, task, attempt)
 		if err != nil {
 			return err
 		}
-		stale, after = nil, run.Run{}
+		stale, after, warned = nil, run.Run{}, ""
 		if j.attempt.Status == run.AttemptOffered {
 			why, err := e.take(ctx, tx, actor, &j)
 			if err != nil {
@@ -158,6 +159,7 @@ func (e *Engine) Accept(ctx context.Context, actor access.Actor, task, attempt s
 				stale, after = staleness(&j.run, why), j.run
 				return nil
 			}
+			warned = j.warned
 		} else if _, err := j.attempt.Status.On(run.AttemptAccept); err != nil {
 			return over(j.attempt)
 		}
@@ -166,6 +168,9 @@ func (e *Engine) Accept(ctx context.Context, actor access.Actor, task, attempt s
 	})
 	if after.Status.Final() && err == nil {
 		e.beginNext(ctx, after)
+	}
+	if err == nil && warned != "" {
+		e.log.WarnContext(ctx, warned, "run", work.Run.ID, "state", work.State, "org", work.Run.Org)
 	}
 	if err == nil {
 		err = stale
@@ -202,10 +207,34 @@ func (e *Engine) take(ctx context.Context, tx Tx, actor access.Actor, j *job) (s
 		level: info, kind: "task.accepted", phase: string(j.task.Kind), component: j.task.Component,
 		text: fmt.Sprintf("%s: %s by agent %s", j.task.Component, gerund(j.task.Kind), j.attempt.AgentName),
 	})
+	if err == nil && j.task.Kind == run.TaskPlan {
+		err = e.warnOfSize(ctx, tx, j)
+	}
 	if err != nil {
 		return "", err
 	}
 	return "", e.record(ctx, tx, actor, "task.accept", j.task.ID, map[string]any{"run": j.run.ID, "attempt": j.attempt.ID, "kind": j.task.Kind})
+}
+
+// nearLimit is the share of the limit above which a plan warns of its state's size, in percent: a state that outgrows
+// the limit is refused by the save at the end of an apply, when it is too late.
+const nearLimit = 80
+
+func (e *Engine) warnOfSize(ctx context.Context, tx Tx, j *job) error {
+	c := j.run.Component(j.task.Component)
+	if c == nil || c.StateID == "" {
+		return nil
+	}
+	s, err := tx.StateByID(ctx, c.StateID)
+	if err != nil {
+		return fmt.Errorf("read the state of component %s: %w", c.Name, err)
+	}
+	if s.Head == nil || s.Head.Size <= e.limits.StateMaxBytes/100*nearLimit {
+		return nil
+	}
+	j.warned = fmt.Sprintf("%s: its state %s has %d bytes, more than %d %% of the %d that are taken (HOLDFAST_TF_STATE_MAX_BYTES); a larger save is refused",
+		c.Name, s.Name, s.Head.Size, nearLimit, e.limits.StateMaxBytes)
+	return e.tell(ctx, tx, &j.run, happened{level: warning, kind: "state.near_limit", phase: phasePlan, component: c.Name, text: j.warned})
 }
 
 func gerund(k run.TaskKind) string {

@@ -47,6 +47,7 @@ type job struct {
 	run     run.Run
 	task    run.Task
 	attempt run.Attempt
+	warned  string // what the log is to be told of, once it is true
 }
 
 // ownAttempt is the agent's own attempt of the task, not for update; attempt "" is its newest one. Another agent's is
