@@ -92,10 +92,7 @@ func (s *Scanner) Write(p []byte) (int, error) {
 
 // key tells of a field of the top level; raw is its quoted name, nil where that is too long to be known.
 func (s *Scanner) key(raw []byte) (field, error) {
-	name, ok := unquote(raw)
-	if !ok {
-		return fieldUnknown, nil
-	}
+	name, _ := unquote(raw) // "" where it is no text, which is no field's name
 	f := fieldOf(name)
 	if f == fieldUnknown {
 		return f, nil
@@ -120,7 +117,7 @@ func (s *Scanner) value(f field, raw []byte, filled bool) error {
 		return s.lineage(raw)
 	case fieldTerraform:
 		// For people to read, so anything odd is dropped rather than refused.
-		if text, ok := unquote(raw); ok && len(text) <= maxTerraformBytes && printable(text) {
+		if text, _ := unquote(raw); len(text) <= maxTerraformBytes && printable(text) {
 			s.doc.Terraform = text
 		}
 	case fieldResources, fieldOutputs:

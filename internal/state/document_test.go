@@ -82,6 +82,9 @@ func TestDocumentSaysWhatItIs(t *testing.T) {
 		"encrypted":           {`{"serial":2,"lineage":"l","meta":{"key_provider.pbkdf2.k":"e30="},"encrypted_data":"AAAA","encryption_version":"v0"}`, state.Document{Serial: known(2), Lineage: "l", Encrypted: true}},
 		"encrypted, old form": {`{"meta":{},"encrypted_data":"AAAA","encryption_version":"v0"}`, state.Document{Encrypted: true}},
 		"long encrypted data": {`{"encrypted_data":"` + strings.Repeat("A", 1<<20) + `","serial":1}`, state.Document{Serial: known(1), Encrypted: true}},
+		"sly tool version":    {"{\"version\":4,\"terraform_version\":\"1.12\u202e\"}", state.Document{}},
+		"tool version number": {`{"version":4,"terraform_version":112}`, state.Document{}},
+		"version, encrypted":  {`{"version":4,"serial":1,"encrypted_data":"x"}`, state.Document{Serial: serial(1)}},
 		"invalid UTF-8":       {"{\"version\":4,\"x\":\"\xff\"}", state.Document{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +132,7 @@ func TestDocumentIsRefused(t *testing.T) {
 		"lineage far too long": {`{"version":4,"lineage":"` + strings.Repeat("x", 1<<20) + `"}`, "invalid_state"},
 		"lineage long escapes": {`{"version":4,"lineage":"` + strings.Repeat(`\"`, 5000) + `"}`, "invalid_state"},
 		"encrypted, no text":   {`{"encrypted_data":5}`, "invalid_state"},
+		"lineage unprintable":  {"{\"version\":4,\"lineage\":\"a\u202eb\"}", "invalid_state"},
 		"too deep":             {`{"version":4,"x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`, "invalid_state"},
 	} {
 		t.Run(name, func(t *testing.T) {

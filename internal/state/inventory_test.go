@@ -39,26 +39,31 @@ func TestInventoryListsResources(t *testing.T) {
 		"by address, with and without instances": {
 			`[{"mode":"managed","type":"b","name":"x",` + provider + `,"instances":[{"attributes":{"instances":[1,2,3],"type":"no"}},{"index_key":1}]},` +
 				`{"mode":"managed","type":"a","name":"y",` + provider + `,"instances":[]}]`,
-			[]state.Resource{managed("a.y", "a", "y", 0), managed("b.x", "b", "x", 2)}, false,
+			[]state.Resource{managed("a.y", "a", "y", 0), managed("b.x", "b", "x", 2)},
+			false,
 		},
 		"fields sorted": {
 			`[{"instances":[{},{}],"mode":"managed","name":"x",` + provider + `,"type":"b"}]`,
-			[]state.Resource{managed("b.x", "b", "x", 2)}, false,
+			[]state.Resource{managed("b.x", "b", "x", 2)},
+			false,
 		},
 		"data in a module with a key": {
 			`[{"module":"module.a[\"k.\\\"\"].module.b[0]","mode":"data","type":"http","name":"x","provider":"module.a.provider[\"example.test/acme/http\"].west","instances":[{}]}]`,
 			[]state.Resource{{
 				Address: `module.a["k.\""].module.b[0].data.http.x`, Module: `module.a["k.\""].module.b[0]`, Mode: "data", Type: "http", Name: "x",
 				Provider: "example.test/acme/http", Instances: 1,
-			}}, false,
+			}},
+			false,
 		},
 		"provider of an old tool": {
 			`[{"mode":"managed","type":"b","name":"x","provider":"module.a.provider.aws.west","each":"list","instances":[{}]}]`,
-			[]state.Resource{{Address: "b.x", Mode: "managed", Type: "b", Name: "x", Provider: "aws", Instances: 1}}, false,
+			[]state.Resource{{Address: "b.x", Mode: "managed", Type: "b", Name: "x", Provider: "aws", Instances: 1}},
+			false,
 		},
 		"escapes": {
 			`[{"mode":"man\u0061ged","type":"b","name":"\u00e9\n","provider":"","instances":null}]`,
-			[]state.Resource{{Address: "b.é\n", Mode: "managed", Type: "b", Name: "é\n"}}, false,
+			[]state.Resource{{Address: "b.é\n", Mode: "managed", Type: "b", Name: "é\n"}},
+			false,
 		},
 		"twice":               {`[{"mode":"managed","type":"b","name":"x",` + provider + `,"instances":[{}]},{"mode":"managed","type":"b","name":"x",` + provider + `,"instances":[{},{}]}]`, []state.Resource{managed("b.x", "b", "x", 3)}, false},
 		"no type":             {`[{"mode":"managed","name":"x"}]`, nil, true},

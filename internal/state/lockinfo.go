@@ -65,8 +65,8 @@ func parseLock(doc []byte) (LockInfo, error) {
 		if !ok {
 			return invalidLock("Its " + name + " is not a string of Unicode text.")
 		}
-		if name == "ID" && (text == "" || utf8.RuneCountInString(text) > MaxLockIDChars) {
-			return invalidLock("Its ID has not 1 to 255 characters.")
+		if name == "ID" && utf8.RuneCountInString(text) > MaxLockIDChars {
+			return invalidLock("Its ID has more than 255 characters.")
 		}
 		*to = text
 		return nil

@@ -29,18 +29,25 @@ func planner(id, run string) state.Sender { s := attempt(id, run); s.Plan = true
 func applier(id, run string) state.Sender { s := attempt(id, run); s.Apply = true; return s }
 
 // lockedBy is a state with a head of serial 5 and a lock of id A, taken as lck_1.
-func lockedBy(h state.Sender) state.State {
-	s := unlocked()
+func lockedBy(h state.Sender, but ...func(*state.Version)) state.State {
+	s := unlocked(but...)
 	s.Lock = &state.Lock{Key: "lck_1", Info: state.LockInfo{ID: "A", Operation: "OperationTypeApply"}, Holder: h.Holder, TakenAt: at}
 	return s
 }
 
-func unlocked() state.State {
-	return state.State{ID: "sta_1", Name: "net", Versions: 3, Head: &state.Version{
+func unlocked(but ...func(*state.Version)) state.State {
+	head := state.Version{
 		Number: 3, Serial: serial(5), Lineage: "lin", SHA256: "head",
 		LockKey: "lck_0", LockID: "Z", By: user("ann").Holder,
-	}}
+	}
+	for _, f := range but {
+		f(&head)
+	}
+	return state.State{ID: "sta_1", Name: "net", Versions: 3, Head: &head}
 }
+
+func withoutLock(head *state.Version)   { head.LockKey, head.LockID = "", "" }
+func withoutSerial(head *state.Version) { head.Serial = state.Serial{} }
 
 func heldBy(run string, s state.State) state.State {
 	s.Hold = &state.Hold{Run: run, Since: at}
@@ -139,6 +146,11 @@ func TestMayWrite(t *testing.T) {
 		"read only":                   {unlocked(), reader("att_1"), state.Write{Document: next, SHA256: "n"}, false, state.WriteStep{}, "read_only"},
 
 		"W4 repeat under the lock":      {underLock(user("ann")), user("ann"), state.Write{LockID: "A", Document: same, SHA256: "head"}, false, state.WriteStep{Same: true}, ""},
+		"S01 same bytes, other lock":    {unlocked(), user("ann"), state.Write{LockID: "Q", Document: same, SHA256: "head"}, false, state.WriteStep{}, "lock_lost"},
+		"S01 same bytes, no lock named": {lockedBy(user("ben"), withoutLock), user("ann"), state.Write{Document: same, SHA256: "head"}, false, state.WriteStep{}, "state_locked"},
+		"a step's save without the id":  {underLock(attempt("att_1", "run_1")), attempt("att_1", "run_1"), state.Write{Document: next, SHA256: "n"}, false, state.WriteStep{}, ""},
+		"a dead step's is kept no more": {lockedBy(attempt("att_1", "run_1")), attempt("att_1", "run_1"), state.Write{Document: state.Document{Serial: serial(4), Lineage: "lin"}, SHA256: "n"}, true, state.WriteStep{}, "serial_too_low"},
+		"head without a serial":         {unlocked(withoutSerial), user("ann"), state.Write{Document: state.Document{Serial: serial(0), Lineage: "lin"}, SHA256: "n"}, false, state.WriteStep{}, ""},
 		"S01 repeat after the release":  {unlocked(), user("ann"), state.Write{LockID: "Z", Document: same, SHA256: "head"}, false, state.WriteStep{Same: true}, ""},
 		"S01 repeat under a later lock": {lockedBy(user("ben")), user("ann"), state.Write{LockID: "Z", Document: same, SHA256: "head"}, false, state.WriteStep{Same: true}, ""},
 		"repeat by another user":        {lockedBy(user("cat")), user("ben"), state.Write{LockID: "Z", Document: same, SHA256: "head"}, false, state.WriteStep{}, "state_locked"},
@@ -208,6 +220,8 @@ func TestMayUnlock(t *testing.T) {
 		"dead holder's":             {lockedBy(attempt("att_1", "run_1")), user("ben"), state.Unlock{ID: "A", Dead: true}, released, ""},
 		"apply ends the hold":       {heldBy("run_1", lockedBy(applier("att_1", "run_1"))), applier("att_1", "run_1"), state.Unlock{ID: "A"}, state.UnlockStep{Release: true, EndHold: true}, ""},
 		"apply that could not save": {heldBy("run_1", lockedBy(applier("att_1", "run_1"))), applier("att_1", "run_1"), state.Unlock{ID: "A", Unsaved: true}, released, ""},
+		"apply without a hold":      {lockedBy(applier("att_1", "run_1")), applier("att_1", "run_1"), state.Unlock{ID: "A"}, released, ""},
+		"apply, another run's hold": {heldBy("run_2", lockedBy(applier("att_1", "run_1"))), applier("att_1", "run_1"), state.Unlock{ID: "A"}, released, ""},
 		"plan keeps the hold":       {heldBy("run_1", lockedBy(planner("att_1", "run_1"))), planner("att_1", "run_1"), state.Unlock{ID: "A"}, released, ""},
 		"retry's token":             {lockedBy(attempt("att_1", "run_1")), attempt("att_2", "run_1"), state.Unlock{ID: "A"}, state.UnlockStep{}, "attempt_may_not_force"},
 		"deleted":                   {deleted(unlocked()), user("ann"), state.Unlock{ID: "A"}, state.UnlockStep{}, "state_deleted"},
@@ -239,6 +253,29 @@ func TestMayChange(t *testing.T) {
 		if err := state.MayChange(c.s, c.by, c.dead); fault.Code(err) != c.code {
 			t.Errorf("%s: %v, want code %q", name, err, c.code)
 		}
+	}
+}
+
+// A holder that leaves out the lock's id is told what to send.
+func TestOwnLockWithoutItsIDSaysWhatToSend(t *testing.T) {
+	_, err := state.MayWrite(lockedBy(user("ann")), user("ann"), state.Write{SHA256: "n"}, false)
+	if f := fault.From(err); !strings.Contains(f.Hint, "?ID=") {
+		t.Errorf("hint %q, want the parameter", f.Hint)
+	}
+}
+
+// What is being purged is told from what was deleted: it cannot be restored.
+func TestPresent(t *testing.T) {
+	s := unlocked()
+	if err := state.Present(s); err != nil {
+		t.Error(err)
+	}
+	if err := state.Present(deleted(s)); fault.Code(err) != "state_deleted" || !fault.Is(err, fault.Gone) || !strings.Contains(fault.From(err).Hint, "restore") {
+		t.Errorf("deleted: %v", err)
+	}
+	s.DeletedAt = state.PurgedAt()
+	if err := state.Present(s); fault.Code(err) != "state_purged" || !fault.Is(err, fault.Gone) || strings.Contains(fault.From(err).Hint, "restore") {
+		t.Errorf("purged: %v", err)
 	}
 }
 
