@@ -8,7 +8,7 @@ NPM := $(shell command -v npm 2>/dev/null)
 UI := web/dist/index.html
 UI_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' 2>/dev/null)
 
-.PHONY: help build web demo dev generate check test bench images vuln clean
+.PHONY: help build web demo dev generate check test bench chaos images vuln clean
 .DEFAULT_GOAL := build
 
 help: ## what there is to make
@@ -43,6 +43,9 @@ test: ## install or build what the tests need, and run every test
 
 bench: build ## what Holdfast costs, in a table with goals and others' figures (BENCH_FLAGS="-only cycles")
 	scripts/bench
+
+chaos: ## servers, databases and disks taken away at full size, a quarter of an hour (CHAOS_FLAGS="-run TestFullDisk")
+	scripts/chaos
 
 images: build ## the container images of server, agent and runner, as archives in bin/images
 	VERSION=$(VERSION) scripts/images

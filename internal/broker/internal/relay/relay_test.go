@@ -375,6 +375,25 @@ func TestDamagedAndTooLargeSaves(t *testing.T) {
 	}
 }
 
+// TestDiskThatTakesNothing: the tool is told to try again, and people why, in the run's log.
+func TestDiskThatTakesNothing(t *testing.T) {
+	b := newBench(t, Write, ok)
+	if err := os.Remove(filepath.Dir(b.spool)); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.do("POST", "/state", full); r.status != http.StatusServiceUnavailable {
+		t.Errorf("got %d, want 503", r.status)
+	}
+	if got := b.seen(); len(got) != 0 {
+		t.Errorf("the server saw %v", got)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if said := strings.Join(b.said, "\n"); !strings.Contains(said, "the agent's disk") || !strings.Contains(said, "no such file") {
+		t.Errorf("the run's log has %q, want the disk and its reason", said)
+	}
+}
+
 // TestHalfADocumentIsNone breaks the server's answer in its middle.
 func TestHalfADocumentIsNone(t *testing.T) {
 	b := newBench(t, Write, func(w http.ResponseWriter, _ *http.Request) {

@@ -31,6 +31,9 @@ func (r *Relay) post(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 		r.o.Log.Error("a state could not be kept for delivery", "error", err)
+		if why, ok := errors.AsType[syscall.Errno](err); ok {
+			r.o.Say("holdfast: the state was not saved: the agent's disk does not take it: " + why.Error())
+		}
 		refuse(w, http.StatusServiceUnavailable, "the state could not be kept for delivery")
 		return
 	}
