@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,11 +36,15 @@ import (
 
 const adminToken = "the-administrator-of-these-tests-0123456789"
 
+// backendMaxBytes is the most that a document may have there.
+const backendMaxBytes = 32 << 20
+
 // backendServer is the API on a real engine and store, and what a person at a terminal has.
 type backendServer struct {
 	*httptest.Server
 	log   *lines
-	token string // an administrator's
+	token string      // an administrator's
+	away  atomic.Bool // requests are cut without an answer
 }
 
 // lines is a log that can be waited for.
@@ -79,20 +85,26 @@ func (l *lines) wait(t *testing.T, what string, n int) {
 // onEachStore runs a test on both databases.
 func onEachStore(t *testing.T, test func(t *testing.T, s *backendServer)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) {
-		db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, newBackendServer(t, db))
-	})
-	t.Run("postgres", func(t *testing.T) {
-		db, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.New(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, newBackendServer(t, db))
-	})
+	t.Run("sqlite", func(t *testing.T) { test(t, onSQLite(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, onPostgres(t)) })
+}
+
+func onSQLite(t *testing.T) *backendServer {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newBackendServer(t, db)
+}
+
+func onPostgres(t *testing.T) *backendServer {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), postgres.Options{URL: pgtest.New(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newBackendServer(t, db)
 }
 
 func newBackendServer(t *testing.T, db *store.Store) *backendServer {
@@ -113,7 +125,7 @@ func newBackendServer(t *testing.T, db *store.Store) *backendServer {
 	log := &lines{changed: make(chan struct{})}
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	eng := engine.New(engine.Config{Store: db, Keys: keys, Chain: chain, Now: time.Now, Log: logger, Limits: engine.Limits{
-		StateMaxBytes: 32 << 20, KeepVersions: 50, RunEndGrace: 10 * time.Minute, HeartbeatTimeout: 2 * time.Minute, SourceMaxBytes: 1 << 20, PlanMaxBytes: 1 << 20,
+		StateMaxBytes: backendMaxBytes, KeepVersions: 50, RunEndGrace: 10 * time.Minute, HeartbeatTimeout: 2 * time.Minute, SourceMaxBytes: 1 << 20, PlanMaxBytes: 1 << 20,
 	}})
 	if _, err := eng.Bootstrap(t.Context(), redact.NewSecret(adminToken)); err != nil {
 		t.Fatal(err)
@@ -122,7 +134,13 @@ func newBackendServer(t *testing.T, db *store.Store) *backendServer {
 		Engine: eng, Log: logger, Now: time.Now, Version: "test", BaseURL: &url.URL{Scheme: "http", Host: "holdfast.test"},
 		Metrics: prometheus.NewRegistry(),
 	})
-	s := &backendServer{Server: httptest.NewServer(h), log: log, token: adminToken}
+	s := &backendServer{log: log, token: adminToken}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.away.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		h.ServeHTTP(w, r)
+	}))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -185,6 +203,34 @@ func (s *backendServer) user(t *testing.T, name, role string) string {
 	return made.Token
 }
 
+// cli runs the command line as the administrator, and gives what it printed; failure is an expected exit status of 1.
+func (s *backendServer) cli(t *testing.T, failure bool, args ...string) string {
+	t.Helper()
+	return s.cliIn(t, nil, failure, args...)
+}
+
+// cliIn is cli with more environment.
+func (s *backendServer) cliIn(t *testing.T, env []string, failure bool, args ...string) string {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "holdfast"), args...)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "HOLDFAST_ADDR=" + s.URL, "HOLDFAST_TOKEN=" + s.token}
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatal(err)
+	}
+	if got := cmd.ProcessState.ExitCode(); (got == 1) != failure || got > 1 {
+		t.Fatalf("holdfast %s ended with %d\n%s", strings.Join(args, " "), got, out)
+	}
+	return string(out)
+}
+
 // eachTool runs a test with tofu and, where there is one, with terraform.
 func eachTool(t *testing.T, test func(t *testing.T, tool string)) {
 	t.Helper()
@@ -200,10 +246,13 @@ type workdir struct {
 	env      []string
 }
 
+// httpBackend is the block that newWorkdir's environment fills in.
+const httpBackend = "terraform {\n  backend \"http\" {}\n}\n"
+
 func newWorkdir(t *testing.T, s *backendServer, bin, name, token, config string, env ...string) *workdir {
 	t.Helper()
 	w := &workdir{dir: t.TempDir(), bin: bin}
-	w.write(t, "main.tf", "terraform {\n  backend \"http\" {}\n}\n"+config)
+	w.write(t, "main.tf", httpBackend+config)
 	base := s.URL + "/api/tf-states/" + name
 	w.env = append([]string{
 		"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=/dev/null",

@@ -244,21 +244,35 @@ func TestBackendEncryptedByTofu(t *testing.T) {
 	})
 }
 
-func encryption(passphrase string) string {
-	return `
+func encryption(passphrase string) string { return encryptionBy(key{"k", passphrase}) }
+
+// key is a key that OpenTofu derives from a passphrase.
+type key struct{ name, passphrase string }
+
+// encryptionBy encrypts with the first key, and falls back to the others.
+func encryptionBy(keys ...key) string {
+	var providers, fallbacks strings.Builder
+	for i, k := range keys {
+		fmt.Fprintf(&providers, `
+    key_provider "pbkdf2" %[1]q {
+      passphrase = %[2]q
+    }
+    method "aes_gcm" %[1]q {
+      keys = key_provider.pbkdf2.%[1]s
+    }
+`, k.name, k.passphrase)
+		if i > 0 {
+			fmt.Fprintf(&fallbacks, "      fallback {\n        method = method.aes_gcm.%s\n      }\n", k.name)
+		}
+	}
+	return fmt.Sprintf(`
 terraform {
-  encryption {
-    key_provider "pbkdf2" "k" {
-      passphrase = "` + passphrase + `"
-    }
-    method "aes_gcm" "m" {
-      keys = key_provider.pbkdf2.k
-    }
+  encryption {%s
     state {
-      method   = method.aes_gcm.m
+      method   = method.aes_gcm.%s
       enforced = true
-    }
+%s    }
   }
 }
-`
+`, &providers, keys[0].name, &fallbacks)
 }
