@@ -18,6 +18,11 @@ type stateCmd struct {
 	Pull     statePullCmd     `cmd:"" help:"Print a state's document, byte for byte."`
 	Versions stateVersionsCmd `cmd:"" help:"List what was stored of a state."`
 
+	Diff stateDiffCmd `cmd:"" help:"Show what differs between two versions, by resource."`
+
+	Resources stateResourcesCmd `cmd:"" help:"List the resources of a state, or of all, by name."`
+	Outputs   stateOutputsCmd   `cmd:"" help:"Show a state's outputs."`
+
 	Push     statePushCmd     `cmd:"" help:"Store a document as a state's next version, an errored.tfstate for example."`
 	Import   stateImportCmd   `cmd:"" help:"Make states of documents from elsewhere, many at once."`
 	Export   stateExportCmd   `cmd:"" help:"Write states to files that can be pushed anywhere."`

@@ -75,13 +75,15 @@ type Engine struct {
 	refused refusals
 	up      uptime
 	claims  claimGates
+
+	examining chan struct{} // one for each document that is looked into
 }
 
 // New makes an Engine.
 func New(c Config) *Engine {
 	e := &Engine{
 		store: c.Store, blobs: c.Blobs, blobsReadOnly: c.BlobsReadOnly, keys: c.Keys, derived: c.AuditKeys,
-		limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing(),
+		limits: c.Limits, now: c.Now, log: c.Log, sealing: newSealing(), examining: make(chan struct{}, examinations),
 	}
 	if e.keys == nil {
 		e.keys = noKeys{}

@@ -102,7 +102,7 @@ func findHead(ctx context.Context, tx Tx, a access.Actor, name string) (h Head, 
 		return h, err
 	}
 	if s.Head == nil {
-		return h, fault.New(fault.NotFound, "state_empty", "Nothing is stored in %s yet.", name)
+		return h, stateEmpty(name)
 	}
 	h.State, h.Number = s.ID, s.Head.Number
 	h.Object, err = versionObject(ctx, tx, *s.Head)

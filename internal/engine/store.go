@@ -98,6 +98,8 @@ type VersionTx interface {
 	Version(ctx context.Context, stateID string, number int64) (state.Version, error)
 	// Versions lists newest first.
 	Versions(ctx context.Context, stateID string, onlyQuarantined bool, p Page) (items []state.Version, next string, err error)
+	// VersionBefore is the number of the newest version before this one that is not quarantined; 0 without one.
+	VersionBefore(ctx context.Context, stateID string, number int64) (int64, error)
 	DeleteVersion(ctx context.Context, stateID string, number int64) error
 	// VersionsBeyond are the numbers of versions older than the newest keep, without the head and quarantined
 	// ones, at most limit of them, oldest first.

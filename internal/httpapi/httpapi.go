@@ -85,6 +85,7 @@ func New(c Config) *API {
 	a.mountKey()
 	a.mountState()
 	a.mountResource()
+	a.mountStateDiff()
 	a.mountStack()
 	a.mountRun()
 	a.mountAgentWork()

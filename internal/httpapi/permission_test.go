@@ -214,6 +214,8 @@ var requests = map[string]struct {
 	"GET /api/tf-states/{name}":                            {nil, 200},
 	"GET /api/tf-states/{name}/resources":                  {nil, 200},
 	"GET /api/state-resources":                             {nil, 200},
+	"GET /api/tf-states/{name}/diff":                       {nil, 200},
+	"GET /api/tf-states/{name}/outputs":                    {nil, 200},
 	"GET /api/tf-states/{name}/versions":                   {nil, 200},
 	"GET /api/tf-states/{name}/state":                      {nil, 200},
 	"POST /api/tf-states/{name}/state":                     {stateDoc(3, "l"), 200},

@@ -8,11 +8,45 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"holdfast.dev/holdfast/internal/redact"
 )
+
+// Pair is a value before and after a change. What is sensitive in it is said by trees of true beside the values, as the
+// tools write them; nil where nothing is.
+type Pair struct {
+	Before, After             any // as encoding/json reads them, with json.Number, and LongText where they are cut
+	HadBefore, HasAfter       bool
+	SecretBefore, SecretAfter any
+}
+
+// Differences lists what differs between the two sides of a pair, the way a View does: values that are sensitive, or
+// hold what known knows, are left out. budget is how many bytes are left for it, and is lowered; leftOut is how many
+// attributes are beyond it or beyond MaxAttributes.
+func Differences(p Pair, known *redact.Known, budget *int) (list []Attribute, leftOut int) {
+	d := &differ{secrets: known, budget: budget}
+	d.walk("", sides{
+		before: p.Before, after: p.After, hadBefore: p.HadBefore, hasAfter: p.HasAfter, secretBefore: p.SecretBefore, secretAfter: p.SecretAfter,
+	}, 0)
+	return d.out, d.leftOut
+}
+
+// LongText is a text of which only the beginning is at hand. Two are equal where the whole texts are.
+type LongText struct {
+	Start string
+	Bytes int64  // of the whole text
+	Sum   uint64 // of the whole text
+}
+
+// MarshalJSON is the beginning, with a mark.
+func (l LongText) MarshalJSON() ([]byte, error) { return []byte(encode(l.Start + "…")), nil }
+
+// Text is a value as JSON, cut where it is longer than MaxValueBytes: a text then.
+func Text(v any) (out string, cut bool) { return text(v, true) }
 
 // differ lists the values that differ between two trees.
 type differ struct {
-	secrets *secrets
+	secrets *redact.Known
 	budget  *int // bytes left for attributes of this kind of change
 	out     []Attribute
 	leftOut int
@@ -133,8 +167,8 @@ func (d *differ) leaf(path string, s sides, hidden bool) {
 		return // null on both sides: an attribute nobody set
 	}
 	// A tree that is shown as one value may have marks within.
-	hidden = hidden || anyTrue(s.secretBefore) || anyTrue(s.secretAfter) || d.secrets.inTree(s.before) || d.secrets.inTree(s.after)
-	a := Attribute{Path: d.secrets.clean(path), Sensitive: hidden, Unknown: anyTrue(s.unknown)}
+	hidden = hidden || anyTrue(s.secretBefore) || anyTrue(s.secretAfter) || d.secrets.InTree(s.before) || d.secrets.InTree(s.after)
+	a := Attribute{Path: d.secrets.Clean(path), Sensitive: hidden, Unknown: anyTrue(s.unknown)}
 	if !hidden {
 		var cutB, cutA bool
 		a.Before, cutB = text(s.before, s.hadBefore)
@@ -157,6 +191,9 @@ func (d *differ) leaf(path string, s sides, hidden bool) {
 func text(v any, there bool) (string, bool) {
 	if !there {
 		return "", false
+	}
+	if l, ok := v.(LongText); ok {
+		return encode(truncate(l.Start)), true
 	}
 	if s, ok := v.(string); ok && len(s) > MaxValueBytes {
 		return encode(truncate(s)), true

@@ -26,7 +26,7 @@ const majorVersion = "1"
 func Reduce(doc io.ReadSeeker, known ...redact.Secret) (*View, error) {
 	r := &reader{
 		view:    &View{Format: Format, Changes: []Change{}, OutputChanges: []OutputChange{}, Drift: []Change{}, Checks: []Check{}},
-		secrets: newSecrets(known), actions: sha256.New(),
+		secrets: redact.NewKnown(known...), actions: sha256.New(),
 		high: MaxBytes / 2, low: MaxBytes / 2,
 	}
 	for _, pass := range []func(*json.Decoder, string) error{r.collect, r.reduce} {
@@ -36,8 +36,8 @@ func Reduce(doc io.ReadSeeker, known ...redact.Secret) (*View, error) {
 		if err := r.document(doc, pass); err != nil {
 			return nil, err
 		}
-		if r.secrets.set == nil {
-			if err := r.secrets.compile(); err != nil {
+		if !r.secrets.Compiled() {
+			if err := r.secrets.Compile(); err != nil {
 				return nil, fmt.Errorf("read the plan: %w", err)
 			}
 		}
@@ -48,7 +48,7 @@ func Reduce(doc io.ReadSeeker, known ...redact.Secret) (*View, error) {
 
 type reader struct {
 	view      *View
-	secrets   *secrets
+	secrets   *redact.Known
 	sensitive map[string]bool // variables declared so
 	variables map[string]any
 	actions   hash.Hash
@@ -151,7 +151,7 @@ func (r *reader) stateValues(dec *json.Decoder) error {
 				if err := dec.Decode(&o); err != nil {
 					return err
 				}
-				r.secrets.collectMarked(o.Value, o.Sensitive)
+				r.secrets.CollectMarked(o.Value, o.Sensitive)
 				return nil
 			})
 		case "root_module":
@@ -205,14 +205,14 @@ func (r *reader) configuration(dec *json.Decoder) error {
 				}
 				if v.Sensitive || v.Ephemeral {
 					r.sensitive[name] = true
-					r.secrets.collect(v.Default)
+					r.secrets.Collect(v.Default)
 				}
 				return nil
 			})
 		})
 	})
 	for name := range r.sensitive {
-		r.secrets.collect(r.variables[name])
+		r.secrets.Collect(r.variables[name])
 	}
 	return err
 }
@@ -377,7 +377,7 @@ func tree(raw json.RawMessage) (any, error) {
 	return v, err
 }
 
-func collectRaw(s *secrets, value, marks json.RawMessage) error {
+func collectRaw(s *redact.Known, value, marks json.RawMessage) error {
 	if !bytes.Contains(marks, []byte("true")) {
 		return nil // nearly all resources: their values need not be decoded
 	}
@@ -389,6 +389,6 @@ func collectRaw(s *secrets, value, marks json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	s.collectMarked(v, m)
+	s.CollectMarked(v, m)
 	return nil
 }

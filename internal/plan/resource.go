@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"holdfast.dev/holdfast/internal/redact"
 )
 
 type wireResource struct {
@@ -32,7 +34,7 @@ type wireChange struct {
 	} `json:"importing"`
 }
 
-func (c *wireChange) collect(s *secrets) error {
+func (c *wireChange) collect(s *redact.Known) error {
 	if err := collectRaw(s, c.Before, c.BeforeSensitive); err != nil {
 		return err
 	}
@@ -83,12 +85,12 @@ func (r *reader) resource(dec *json.Decoder, drift bool) error {
 		return nil
 	}
 	c := Change{
-		Address: r.secrets.clean(w.Address), PreviousAddress: r.secrets.clean(w.PreviousAddress), Module: r.secrets.clean(w.Module),
+		Address: r.secrets.Clean(w.Address), PreviousAddress: r.secrets.Clean(w.PreviousAddress), Module: r.secrets.Clean(w.Module),
 		Mode: w.Mode, Type: w.Type, Name: w.Name, Provider: w.Provider, Deposed: w.Deposed,
 		Actions: w.Change.Actions, Class: class, CreateFirst: createFirst, Reason: w.Reason, ReplacePaths: r.paths(w.Change.ReplacePaths),
 	}
 	if imported {
-		c.Importing = r.secrets.clean(w.Change.Importing.ID)
+		c.Importing = r.secrets.Clean(w.Change.Importing.ID)
 	}
 	var err error
 	c.Attributes, c.AttributesLeftOut, err = r.attributes(&w.Change, class.destructive())
@@ -158,7 +160,7 @@ func (r *reader) paths(paths [][]any) []string {
 				text += "[" + s.String() + "]"
 			}
 		}
-		out = append(out, r.secrets.clean(text))
+		out = append(out, r.secrets.Clean(text))
 	}
 	return out
 }
@@ -173,7 +175,7 @@ func (r *reader) output(dec *json.Decoder, name string) error {
 		return nil
 	}
 	r.view.Outputs++
-	o := OutputChange{Name: r.secrets.clean(name), Class: class}
+	o := OutputChange{Name: r.secrets.Clean(name), Class: class}
 	o.Sensitive = string(w.BeforeSensitive) == "true" || string(w.AfterSensitive) == "true"
 	var err error
 	o.Attributes, o.AttributesLeftOut, err = r.attributes(&w, false)
@@ -204,14 +206,14 @@ func (r *reader) check(dec *json.Decoder) error {
 		r.view.Truncated = true
 		return nil
 	}
-	c := Check{Address: r.secrets.clean(w.Address.Display), Status: w.Status, Messages: []string{}}
+	c := Check{Address: r.secrets.Clean(w.Address.Display), Status: w.Status, Messages: []string{}}
 	for _, in := range w.Instances {
 		for _, p := range in.Problems {
 			if len(c.Messages) == maxMessages {
 				r.view.Truncated = true
 				break
 			}
-			text := r.secrets.clean(p.Message)
+			text := r.secrets.Clean(p.Message)
 			if len(text) > MaxValueBytes {
 				text = truncate(text)
 			}

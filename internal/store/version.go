@@ -78,6 +78,14 @@ func (t *tx) Versions(ctx context.Context, stateID string, onlyQuarantined bool,
 	return page(g, rows, version, func(r db.Version) []string { return []string{strconv.FormatInt(r.Number, 10)} })
 }
 
+func (t *tx) VersionBefore(ctx context.Context, stateID string, number int64) (int64, error) {
+	before, err := t.q.VersionBefore(ctx, stateID, number)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return before, t.err("reading", "version", err)
+}
+
 // DeleteVersion deletes the version's object with it. It is nil where there is no such version: a sweep may be
 // repeated.
 func (t *tx) DeleteVersion(ctx context.Context, stateID string, number int64) error {

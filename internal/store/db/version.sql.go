@@ -232,6 +232,19 @@ func (q *Queries) Version(ctx context.Context, stateID string, number int64) (Ve
 	return i, err
 }
 
+const versionBefore = `-- name: VersionBefore :one
+SELECT number FROM versions
+WHERE state_id = $1 AND number < $2 AND NOT quarantined
+ORDER BY number DESC LIMIT 1
+`
+
+func (q *Queries) VersionBefore(ctx context.Context, stateID string, number int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, versionBefore, stateID, number)
+	var number_2 int64
+	err := row.Scan(&number_2)
+	return number_2, err
+}
+
 const versions = `-- name: Versions :many
 SELECT id, state_id, number, serial, serial_known, lineage, size, sha256, md5, source, encrypted, quarantined, terraform, key_kind, key_name, key_version, created_at, made_by, lock_key, lock_id FROM versions
 WHERE state_id = $1 AND number < $2

@@ -29,6 +29,11 @@ SELECT * FROM versions
 WHERE state_id = sqlc.arg(state_id) AND number < sqlc.arg(before) AND quarantined
 ORDER BY number DESC LIMIT sqlc.arg(count);
 
+-- name: VersionBefore :one
+SELECT number FROM versions
+WHERE state_id = sqlc.arg(state_id) AND number < sqlc.arg(number) AND NOT quarantined
+ORDER BY number DESC LIMIT 1;
+
 -- name: DeleteVersion :one
 DELETE FROM versions WHERE state_id = $1 AND number = $2 RETURNING id;
 

@@ -744,6 +744,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/tf-states/{name}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What differs between two versions, by resource, without sensitive values */
+        get: operations["diff-state"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tf-states/{name}/force-unlock": {
         parameters: {
             query?: never;
@@ -791,6 +808,40 @@ export interface paths {
         post: operations["lock-state"];
         /** Release a state's lock */
         delete: operations["unlock-state"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tf-states/{name}/outputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The outputs of the current version, without sensitive values */
+        get: operations["list-state-outputs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tf-states/{name}/resource": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One resource of the current version with its values, without sensitive ones */
+        get: operations["get-state-resource"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1202,6 +1253,17 @@ export interface components {
             stage: string;
             text: string;
         };
+        AttributeChange: {
+            /** @description Likewise. */
+            after?: unknown;
+            /** @description Any JSON; left out where there was none, and where it is sensitive. */
+            before?: unknown;
+            /** @description A value is longer; its beginning is shown, as text. */
+            cut?: boolean;
+            /** @description Such as tags.Name or ingress[0].port */
+            path: string;
+            sensitive?: boolean;
+        };
         AuditRecord: {
             action: string;
             actor_id: string;
@@ -1506,6 +1568,18 @@ export interface components {
             id: string;
             name: string;
         };
+        OutputChange: {
+            /** @enum {string} */
+            action: "added" | "removed" | "changed";
+            /** @description Likewise. */
+            after?: unknown;
+            /** @description Any JSON; left out where there was none, and where it is sensitive. */
+            before?: unknown;
+            /** @description A value is longer; its beginning is shown, as text. */
+            cut?: boolean;
+            name: string;
+            sensitive: boolean;
+        };
         Permission: {
             /** @description Whether an administrator may change it. */
             allocatable: boolean;
@@ -1619,6 +1693,69 @@ export interface components {
             /** @description Name of the state. */
             state: string;
             type: string;
+        };
+        ResourceChange: {
+            /** @description What the document says of the instance besides: status (tainted), schema_version, provider. */
+            about?: components["schemas"]["AttributeChange"][] | null;
+            /** @enum {string} */
+            action: "added" | "removed" | "changed";
+            /** @description Of the instance, with its index. */
+            address: string;
+            attributes: components["schemas"]["AttributeChange"][] | null;
+            /**
+             * Format: int64
+             * @description Attributes that differ beyond the ones listed.
+             */
+            attributes_more?: number;
+            /** @description Key of what an unfinished replacement left. */
+            deposed?: string;
+            /** @description Source address. */
+            provider: string;
+            type: string;
+        };
+        ResourceDetail: {
+            /** @description Without the index of an instance, such as module.net.aws_subnet.a */
+            address: string;
+            /** @description Its instances, as they stand in the document. */
+            details: components["schemas"]["ResourceInstance"][] | null;
+            /** Format: int64 */
+            instances: number;
+            /** @enum {string} */
+            mode: "managed" | "data";
+            /** @description Address of the module instance; empty for the root. */
+            module: string;
+            /**
+             * Format: int64
+             * @description Instances beyond the ones in details.
+             */
+            more: number;
+            name: string;
+            /** @description Source address of the provider. */
+            provider: string;
+            /** @description Name of the state. */
+            state: string;
+            type: string;
+            /** @enum {string} */
+            unreadable: "" | "client_encrypted";
+            /**
+             * Format: int64
+             * @description Of the document that was read.
+             */
+            version: number;
+        };
+        ResourceInstance: {
+            /** @description With the index. */
+            address: string;
+            attributes: components["schemas"]["StateValue"][] | null;
+            /**
+             * Format: int64
+             * @description Attributes beyond the ones listed.
+             */
+            attributes_more?: number;
+            /** @description Key of what an unfinished replacement left. */
+            deposed?: string;
+            /** @description tainted, or empty. */
+            status?: string;
         };
         Rewrap: {
             /** @description What the step before answered as next; empty to begin. */
@@ -1832,6 +1969,65 @@ export interface components {
              */
             version: number;
         };
+        StateDiff: {
+            /**
+             * Format: int64
+             * @description Number of the version; 0 for nothing, where there is none before the other one.
+             */
+            from: number;
+            lineage_changed: boolean;
+            /**
+             * Format: int64
+             * @description Instances and outputs that differ beyond the ones listed.
+             */
+            more: number;
+            /** @description By name. */
+            outputs: components["schemas"]["OutputChange"][] | null;
+            /** @description Those removed first, then changed, then added; each by address. */
+            resources: components["schemas"]["ResourceChange"][] | null;
+            /** Format: int64 */
+            serial_from: number | null;
+            /** Format: int64 */
+            serial_to: number | null;
+            /** Format: int64 */
+            to: number;
+            /**
+             * Format: int64
+             * @description Instances that are the same in both.
+             */
+            unchanged: number;
+            /**
+             * @description Why nothing can be compared; empty where it can.
+             * @enum {string}
+             */
+            unreadable: "" | "client_encrypted";
+        };
+        StateOutput: {
+            /** @description The value is longer; its beginning is shown, as text. */
+            cut?: boolean;
+            name: string;
+            sensitive: boolean;
+            /** @description As the tool wrote it: a text such as "string", or a list. */
+            type?: unknown;
+            /** @description Any JSON; left out where it is sensitive. */
+            value?: unknown;
+        };
+        StateOutputs: {
+            /** @description By name. */
+            items: components["schemas"]["StateOutput"][] | null;
+            /**
+             * Format: int64
+             * @description Outputs beyond the ones listed.
+             */
+            more: number;
+            /** @enum {string} */
+            unreadable: "" | "client_encrypted";
+            /**
+             * Format: int64
+             * @description Of the document that was read; 0 where nothing is stored.
+             */
+            version: number;
+        };
         StateResources: {
             items: components["schemas"]["Resource"][] | null;
             next: string;
@@ -1844,6 +2040,15 @@ export interface components {
              * @enum {string}
              */
             unreadable: "" | "client_encrypted";
+        };
+        StateValue: {
+            /** @description The value is longer; its beginning is shown, as text. */
+            cut?: boolean;
+            /** @description Such as tags.Name or ingress[0].port */
+            path: string;
+            sensitive?: boolean;
+            /** @description Any JSON; left out where the value is sensitive. */
+            value?: unknown;
         };
         StateVersion: {
             client_encrypted: boolean;
@@ -3674,6 +3879,43 @@ export interface operations {
             };
         };
     };
+    "diff-state": {
+        parameters: {
+            query?: {
+                /** @description Number of a version; the one before the other, where it is left out. */
+                from?: number;
+                /** @description Number of a version; the current one, where it is left out. */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StateDiff"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "force-unlock-state": {
         parameters: {
             query?: never;
@@ -3913,6 +4155,73 @@ export interface operations {
                         Version?: string;
                         Who?: string;
                     };
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-state-outputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StateOutputs"];
+                };
+            };
+            /** @description A refusal or failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-state-resource": {
+        parameters: {
+            query: {
+                /** @description As a list of resources says it: without the index of an instance. */
+                address: string;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the state. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceDetail"];
                 };
             };
             /** @description A refusal or failure */
