@@ -18,7 +18,7 @@ import (
 )
 
 // W3, L04: verbs repeated after a lost answer do nothing again and nothing to others.
-func TestRepeatedLockAndUnlock(t *testing.T) {
+func TestL04RepeatedLockAndUnlock(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann, ben := s.user("ann", access.Operator), s.user("ben", access.Operator)
 		s.mustLock(t, ann, "net", "A")
@@ -40,7 +40,7 @@ func TestRepeatedLockAndUnlock(t *testing.T) {
 }
 
 // L01: the bodies of both tools' force-unlock, from an administrator, an operator, and a step of a run.
-func TestForceUnlock(t *testing.T) {
+func TestL01ForceUnlock(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann, ben, eve := s.user("ann", access.Operator), s.user("ben", access.Operator), s.user("eve", access.Admin)
 		w := s.newWork(t, "net", false)
@@ -244,7 +244,7 @@ func TestApplyLocksOnlyWhatWasApproved(t *testing.T) {
 }
 
 // L08: what is known of the holder, and when its lock can be taken over.
-func TestHoldersLife(t *testing.T) {
+func TestL08HoldersLife(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann := s.user("ann", access.Operator)
 		s.mustLock(t, ann, "of-a-person", "A")
@@ -388,7 +388,7 @@ func TestEndedAttemptHoldsNothing(t *testing.T) {
 }
 
 // L12: the last save of a holder whose token has ended is kept; the token opens nothing else.
-func TestSaveWithAnEndedToken(t *testing.T) {
+func TestL12SaveWithAnEndedToken(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		w := s.newWork(t, "net", false)
 		w.planned(t, "")

@@ -113,7 +113,7 @@ func TestObjectComesBack(t *testing.T) {
 }
 
 // S12: the limit is the limit, to the byte, and what was staged before it was passed is gone.
-func TestObjectLimit(t *testing.T) {
+func TestS12ObjectLimit(t *testing.T) {
 	onEachPlace(t, func(t *testing.T, s *states) {
 		plain := noise(1 << 20)
 		if _, err := s.SealObject(t.Context(), s.org, "state", bytes.NewReader(plain), 1<<20); err != nil {
@@ -195,7 +195,7 @@ func TestObjectOfUnknownFateStays(t *testing.T) {
 }
 
 // S18: whatever is wrong with the stored bytes is an error and never a shorter or another document.
-func TestDamagedObject(t *testing.T) {
+func TestS18DamagedObject(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		small, large := s.attach(t, s.seal(t, []byte(doc(1, "l", "v")))), s.attach(t, s.seal(t, noise(9<<20)))
 		other := s.attach(t, s.seal(t, []byte(doc(1, "l", "w"))))

@@ -129,7 +129,7 @@ var sealedColumns = map[string]string{
 }
 
 // S22: no column of the schema holds ciphertext that rotation does not reach.
-func TestEverySealedColumnIsKnown(t *testing.T) {
+func TestS22EverySealedColumnIsKnown(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		schema, err := s.store.Schema(t.Context())
 		if err != nil {
@@ -236,7 +236,7 @@ func readCanaries(t *testing.T, s *states, when string, all []canary) {
 
 // S22: a canary in every sealed place outlives each change of keys and the loss of the key before it: platform key to
 // platform key, to a key service, to that one's next version, and back.
-func TestEverythingMovesToTheNewKey(t *testing.T) {
+func TestS22EverythingMovesToTheNewKey(t *testing.T) {
 	onEachStore(t, func(t *testing.T, base *states) {
 		bao := baotest.New(t)
 		first := base.with(t, platformKey(t, 1))

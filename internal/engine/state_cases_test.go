@@ -14,6 +14,7 @@ import (
 	"holdfast.dev/holdfast/internal/engine"
 	"holdfast.dev/holdfast/internal/fault"
 	"holdfast.dev/holdfast/internal/run"
+	"holdfast.dev/holdfast/internal/state"
 )
 
 // S12: whoever plans on a state that nears the limit is told before the save that would be refused.
@@ -242,26 +243,26 @@ func TestS18CrashAtEachStepOfASave(t *testing.T) {
 		before, after := doc(1, "l", "old"), doc(2, "l", incompressible(600_000))
 		for _, name := range []string{"before", "after"} {
 			for step, done := 0, false; !done; step++ {
-				state := fmt.Sprintf("%s-%d", name, step)
-				s.save(t, ann, state, "A", before)
-				s.mustLock(t, ann, state, "B")
+				target := fmt.Sprintf("%s-%d", name, step)
+				s.save(t, ann, target, "A", before)
+				s.mustLock(t, ann, target, "B")
 				c := &failPoint{Store: s.store, at: step, after: name == "after"}
-				_, err := s.serverOn(t, c).WriteState(t.Context(), ann, state, write("B", after))
+				_, err := s.serverOn(t, c).WriteState(t.Context(), ann, target, write("B", after))
 				done = c.at >= 0 // it was never reached: the save is through
-				got := s.read(t, ann, state)
+				got := s.read(t, ann, target)
 				switch {
 				case got != before && got != after:
-					t.Errorf("%s: neither the old nor the new document", state)
+					t.Errorf("%s: neither the old nor the new document", target)
 				case err == nil && got != after:
-					t.Errorf("%s: an acknowledged save is missing", state)
+					t.Errorf("%s: an acknowledged save is missing", target)
 				case !done && err == nil:
-					t.Errorf("%s: the save was acknowledged though the server died", state)
+					t.Errorf("%s: the save was acknowledged though the server died", target)
 				case done && step < 3:
 					t.Fatalf("a save of %d transactions is no test of the steps between them", step)
 				}
-				s.mustWrite(t, ann, state, "B", after) // as the client does
-				if got := s.read(t, ann, state); got != after {
-					t.Errorf("%s: after the repeat, other bytes", state)
+				s.mustWrite(t, ann, target, "B", after) // as the client does
+				if got := s.read(t, ann, target); got != after {
+					t.Errorf("%s: after the repeat, other bytes", target)
 				}
 			}
 		}
@@ -380,3 +381,106 @@ func TestStepsOfOneRunAreHoldersOfTheirOwn(t *testing.T) {
 	})
 }
 
+// L05: an id that is empty, of a former lock, or of nobody's releases nothing and takes nothing.
+func TestL05IDsThatAreWrong(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		unlock := func(lockID string) error {
+			return s.UnlockState(t.Context(), ann, "net", engine.UnlockRequest{ID: lockID})
+		}
+		s.mustLock(t, ann, "net", "A")
+		s.mustUnlock(t, ann, "net", "A")
+		if err := unlock("A"); err != nil {
+			t.Errorf("the id of a former lock, nothing held: %v", err)
+		}
+		s.mustLock(t, ann, "net", "B")
+		for _, lockID := range []string{"A", "never"} {
+			err := unlock(lockID)
+			wantRefused(t, lockID, err, "other_lock")
+			if held, ok := fault.From(err).Detail.(state.LockInfo); !ok || held.ID != "B" {
+				t.Errorf("%s: the refusal shows %+v, want the lock that is held", lockID, fault.From(err).Detail)
+			}
+		}
+		if l := s.view(t, "net").Lock; l == nil || l.Info.ID != "B" {
+			t.Errorf("the lock is %+v, want B", l)
+		}
+		for _, body := range []string{`{}`, `{"ID":""}`, `{"ID":7}`, `hello`} {
+			if _, err := state.ParseLock([]byte(body)); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%s: %v, want it invalid", body, err)
+			}
+		}
+	})
+}
+
+// L09: what is taken of an odd lock document is stored by both databases and comes back as it was.
+func TestL09OddLockDocuments(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, ben := s.user("ann", access.Operator), s.user("ben", access.Operator)
+		for i, body := range []string{
+			"{\"ID\":\"A\",\"Who\":\"Žofie@日本-host\u202eevil\",\"Info\":\"x\",\"z\":[1]}",
+			`{"ID":"A","Info":"` + strings.Repeat("i", 15<<10) + `"}`,
+			`{"ID":"A","Info":"x","Created":"9999-12-31T23:59:59Z"}`,
+			`{"ID":"A","Info":"\u0001\u001b[31m\u2028","Created":"0001-01-01T00:00:00Z"}`,
+			`{"ID":"` + strings.Repeat("日", state.MaxLockIDChars) + `","Info":"x"}`,
+		} {
+			name := fmt.Sprint("net-", i)
+			info, err := state.ParseLock([]byte(body))
+			if err != nil {
+				t.Fatalf("%d: %v", i, err)
+			}
+			if err := s.LockState(t.Context(), ann, name, info); err != nil {
+				t.Fatalf("%d: %v", i, err)
+			}
+			err = s.LockState(t.Context(), ben, name, lockInfo("B"))
+			if held, ok := fault.From(err).Detail.(state.LockInfo); !ok || held != info {
+				t.Errorf("%d: the conflict shows %+v, want %+v", i, fault.From(err).Detail, info)
+			}
+			s.mustUnlock(t, ann, name, info.ID)
+		}
+	})
+}
+
+// What else is known of a holder: nothing of an attempt that is not stored, the acceptance where there was no
+// heartbeat yet; and an attempt that nobody has accepted takes no one's place.
+func TestLifeWithoutMuchToGoBy(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		w := s.newWork(t, "net", true)
+		one, actor := w.attempt(t, run.TaskPlan)
+		s.mustLock(t, actor, "net", "P")
+		since := s.view(t, "net").Hold.Since
+		one.HeartbeatAt = time.Time{}
+		w.set(t, &one, run.AttemptAccepted)
+		if l := s.view(t, "net").Life; l.Alive != "yes" || l.LastSeen.IsZero() {
+			t.Errorf("accepted and no heartbeat yet: %+v", l)
+		}
+		s.mustUnlock(t, actor, "net", "P")
+		s.advance(time.Second)
+		s.mustLock(t, actor, "net", "P2")
+		if h := s.view(t, "net").Hold; !h.Since.Equal(since) {
+			t.Errorf("the hold began at %s, and again at %s", since, h.Since)
+		}
+		w.set(t, &one, run.AttemptLost)
+		two, _ := w.attempt(t, run.TaskPlan)
+		two.AcceptedAt, two.HeartbeatAt = time.Time{}, time.Time{}
+		w.set(t, &two, run.AttemptOffered)
+		if l := s.view(t, "net").Life; l.Dead || l.Alive != "unknown" {
+			t.Errorf("another attempt is only offered: %+v", l)
+		}
+		s.update(t, func(ctx context.Context, tx engine.Tx) error {
+			st, err := tx.StateForUpdate(ctx, s.org, "net")
+			if err != nil {
+				return err
+			}
+			st.Hold, st.Lock.Holder.ID = nil, "att_unknown"
+			return tx.UpdateState(ctx, st)
+		})
+		if l := s.view(t, "net").Life; !l.Dead || l.Alive != "no" || l.Evidence == "" {
+			t.Errorf("an attempt that is not stored: %+v", l)
+		}
+		s.mustLock(t, ann, "net", "A")
+		if !strings.Contains(s.log.String(), "state lock taken over from an ended holder") {
+			t.Error("the log does not tell of the take-over")
+		}
+	})
+}

@@ -23,7 +23,7 @@ func wantRefused(t *testing.T, what string, err error, code string) {
 }
 
 // S08: byte for byte, whatever the document looks like.
-func TestStateBytesComeBack(t *testing.T) {
+func TestS08StateBytesComeBack(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann := s.user("ann", access.Operator)
 		for i, document := range []string{
@@ -69,7 +69,7 @@ func TestEmptyIsNotUnreadable(t *testing.T) {
 
 // S01, W4: a write whose answer was lost is stored once, also when the lock was released, or taken by others and the
 // state written by them, before it was repeated.
-func TestRepeatedWriteIsStoredOnce(t *testing.T) {
+func TestS01RepeatedWriteIsStoredOnce(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann, ben := s.user("ann", access.Operator), s.user("ben", access.Operator)
 		s.mustLock(t, ann, "net", "A")
@@ -101,7 +101,7 @@ func TestRepeatedWriteIsStoredOnce(t *testing.T) {
 }
 
 // W2, S16: one version per lock, replaced by its later saves; once released it never changes.
-func TestOneVersionPerLock(t *testing.T) {
+func TestS16OneVersionPerLock(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann := s.user("ann", access.Operator)
 		s.mustLock(t, ann, "net", "A")
@@ -121,7 +121,7 @@ func TestOneVersionPerLock(t *testing.T) {
 }
 
 // S02, and what becomes of it: 409, nothing changed, the holder's bytes kept aside, others' not.
-func TestRefusedWriteOfTheHolderIsKept(t *testing.T) {
+func TestS02RefusedWriteOfTheHolderIsKept(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann, ben := s.user("ann", access.Operator), s.user("ben", access.Operator)
 		s.save(t, ann, "net", "A", doc(7, "l", "v"))
@@ -228,7 +228,7 @@ func TestContentMD5(t *testing.T) {
 }
 
 // S12: refused by what is announced, and as it arrives where nothing is announced.
-func TestStateLimit(t *testing.T) {
+func TestS12StateLimit(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann := s.user("ann", access.Operator)
 		pad := func(n int) string {

@@ -16,7 +16,7 @@ import (
 )
 
 // S06: the serial is new, no other byte is, and the tools' next save fits.
-func TestRollback(t *testing.T) {
+func TestS06Rollback(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann := s.user("ann", access.Operator)
 		odd := func(serial string) string {
@@ -140,7 +140,7 @@ func TestAcceptEndsTheHoldThatWaitedForIt(t *testing.T) {
 }
 
 // S24: an import makes a state and changes none; what is no current state is refused.
-func TestImport(t *testing.T) {
+func TestS24Import(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann, viewer := s.user("ann", access.Operator), s.user("vic", access.Viewer)
 		document := "{\n  \"version\": 4, \"serial\": 41, \"lineage\": \"2016\", \"resources\": []\n}\n"
@@ -175,7 +175,7 @@ func TestImport(t *testing.T) {
 }
 
 // S19: delete, the time in which it can be undone, and the end of it.
-func TestDeleteAndRestore(t *testing.T) {
+func TestS19DeleteAndRestore(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann, eve := s.user("ann", access.Operator), s.user("eve", access.Admin)
 		s.save(t, ann, "net", "A", doc(1, "l", "v"))

@@ -88,7 +88,7 @@ func TestLargeStateComesBack(t *testing.T) {
 }
 
 // L02, L07: who is in conflict sees the holder's document.
-func TestLockConflicts(t *testing.T) {
+func TestL02LockConflicts(t *testing.T) {
 	s := newServer(t)
 	_, ann := s.user(t, "ann", access.Operator)
 	_, ben := s.user(t, "ben", access.Operator)
@@ -111,7 +111,7 @@ func TestLockConflicts(t *testing.T) {
 }
 
 // L01: Terraform's force-unlock, as it is on the wire: an empty chunked body with the sum of nothing.
-func TestEmptyUnlock(t *testing.T) {
+func TestL01EmptyUnlock(t *testing.T) {
 	s := newServer(t)
 	_, ann := s.user(t, "ann", access.Operator)
 	_, ben := s.user(t, "ben", access.Operator)
@@ -131,7 +131,7 @@ func TestEmptyUnlock(t *testing.T) {
 }
 
 // L11: the documented methods work, others are 405 with Allow, and DELETE of the state is no unlock.
-func TestStateMethods(t *testing.T) {
+func TestL11StateMethods(t *testing.T) {
 	s := newServer(t)
 	const base = "/api/tf-states/net"
 	wantStatus(t, s.as(t, s.admin, "POST", base+"/lock", lockDoc("A")), 200)
@@ -212,7 +212,7 @@ func TestRefusedDocuments(t *testing.T) {
 }
 
 // S12: over the limit is 413, with and without an announced length, and so is what announces more than it could send.
-func TestStateTooLarge(t *testing.T) {
+func TestS12StateTooLarge(t *testing.T) {
 	s := newServer(t)
 	const path = "/api/tf-states/net/state"
 	body := `{"version":4,"x":"` + strings.Repeat("x", 33<<20) + `"}`
@@ -368,4 +368,59 @@ func TestBodyThatStops(t *testing.T) {
 		}
 	}
 	wantProblem(t, s.as(t, s.admin, "GET", "/api/tf-states/net", nil), 404, "state_not_found")
+}
+
+// The command that releases a lock is one that a shell and the command line take as it is meant, whatever id the client
+// chose.
+func TestUnlockCommandIsSafeToPaste(t *testing.T) {
+	s := newServer(t)
+	for i, c := range []struct{ id, want string }{
+		{"azAZ09-_.", " --id azAZ09-_. --force"},
+		{"-f", " --id=-f --force"},
+		{"--x y", " --id='--x y' --force"},
+		{"a{b", " --id 'a{b' --force"},
+		{"a[b", " --id 'a[b' --force"},
+		{"a:b", " --id 'a:b' --force"},
+		{"a`b", " --id 'a`b' --force"},
+		{"a/b", " --id 'a/b' --force"},
+		{"é", " --id 'é' --force"},
+		{"'$(x)'", ` --id ''\''$(x)'\''' --force`},
+	} {
+		name := fmt.Sprint("net", i)
+		wantStatus(t, s.as(t, s.admin, "LOCK", "/api/tf-states/"+name+"/lock", fmt.Sprintf(`{"ID":%q}`, c.id)), 200)
+		v := into[api.State](t, s.as(t, s.admin, "GET", "/api/tf-states/"+name, nil), 200)
+		if want := "holdfast state unlock " + name + c.want; v.Lock == nil || v.Lock.Unlock != want {
+			t.Errorf("%q: %+v, want the command %s", c.id, v.Lock, want)
+		}
+	}
+}
+
+// What a document does not say is null, an older version is not called current, and an import's parameter is checked.
+func TestStateViewsSayWhatIsKnown(t *testing.T) {
+	s := newServer(t)
+	const base = "/api/tf-states/net"
+	wantStatus(t, s.as(t, s.admin, "POST", base+"/state", `{"version":4}`), 200)
+	wantStatus(t, s.as(t, s.admin, "POST", base+"/state", `{"version":4,"x":1}`), 200)
+	if v := into[api.State](t, s.as(t, s.admin, "GET", base, nil), 200); v.Serial != nil || v.Version != 2 {
+		t.Errorf("serial %v of version %d, want none of 2", v.Serial, v.Version)
+	}
+	page := into[api.List[api.StateVersion]](t, s.as(t, s.admin, "GET", base+"/versions", nil), 200)
+	if len(page.Items) != 2 || !page.Items[0].Current || page.Items[1].Current {
+		t.Errorf("versions %+v, want the newest current alone", page.Items)
+	}
+	for _, number := range []string{"0", "-1"} {
+		wantProblem(t, s.as(t, s.admin, "GET", base+"/versions/"+number+"/content", nil), 400, "invalid_version")
+	}
+	wantProblem(t, s.as(t, s.admin, "POST", "/api/tf-states/new/import?replace_deleted=yes", stateDoc(1, "l")), 400, "invalid_request")
+	for _, value := range []string{"true", "false", ""} {
+		wantStatus(t, s.as(t, s.admin, "POST", "/api/tf-states/new"+value+"/import?replace_deleted="+value, stateDoc(1, "l")), 201)
+	}
+	// A state that only has versions that were kept aside has none that is current.
+	wantStatus(t, s.as(t, s.admin, "LOCK", "/api/tf-states/kept/lock", lockDoc("A")), 200)
+	wantStatus(t, s.as(t, s.admin, "POST", "/api/tf-states/kept/force-unlock", api.ForceUnlock{ID: "A"}), 200)
+	wantProblem(t, s.as(t, s.admin, "POST", "/api/tf-states/kept/state?ID=A", stateDoc(1, "l")), 409, "lock_lost")
+	page = into[api.List[api.StateVersion]](t, s.as(t, s.admin, "GET", "/api/tf-states/kept/versions", nil), 200)
+	if len(page.Items) != 1 || page.Items[0].Current || !page.Items[0].Quarantined {
+		t.Errorf("versions %+v, want the one that was kept aside", page.Items)
+	}
 }

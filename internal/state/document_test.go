@@ -144,7 +144,7 @@ func TestDocumentIsRefused(t *testing.T) {
 }
 
 // S06: a rollback changes the serial's digits and nothing else, so it has to know where they stand.
-func TestSerialIsFound(t *testing.T) {
+func TestS06SerialIsFound(t *testing.T) {
 	for _, c := range []struct{ before, digits, after string }{
 		{`{"version":4,"serial":`, "3", `,"lineage":"serial: 9"}`},
 		{"{\n  \"version\": 4,\n  \"serial\":\t", "18446744073709551615", "\n}\n"},

@@ -83,7 +83,7 @@ func TestLockDocumentIsRefused(t *testing.T) {
 }
 
 // L01, W8: Terraform's force-unlock sends nothing at all, OpenTofu's an ID and nothing else.
-func TestUnlockDocument(t *testing.T) {
+func TestL01UnlockDocument(t *testing.T) {
 	for _, c := range []struct {
 		doc, id string
 		force   bool

@@ -304,7 +304,7 @@ func TestMayAccept(t *testing.T) {
 }
 
 // L02: a conflict carries the holder's document, never the asker's, and says who holds it and since when.
-func TestConflictNamesTheHolder(t *testing.T) {
+func TestL02ConflictNamesTheHolder(t *testing.T) {
 	said := lockedBy(user("ann"))
 	said.Lock.Info.Info = "maintenance until noon"
 	for name, c := range map[string]struct {

@@ -105,7 +105,7 @@ func pushHigher(t *testing.T, s *backendServer, name string, w *workdir) {
 }
 
 // L02, L01, L07: the tool shows who holds the lock, cannot write against it, and can force it with the right role.
-func TestBackendLockConflict(t *testing.T) {
+func TestL02BackendLockConflict(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *backendServer) {
 		operator, holder := s.user(t, "ben", "operator"), s.user(t, "ann", "operator")
 		eachTool(t, func(t *testing.T, tool string) {
@@ -179,7 +179,7 @@ func TestBackendFollowsAllocation(t *testing.T) {
 }
 
 // L02: a tool that waits gets the lock when it is released.
-func TestBackendLockTimeoutWaits(t *testing.T) {
+func TestL02BackendLockTimeoutWaits(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *backendServer) {
 		operator, holder := s.user(t, "ben", "operator"), s.user(t, "ann", "operator")
 		eachTool(t, func(t *testing.T, tool string) {
@@ -206,7 +206,7 @@ func TestBackendLockTimeoutWaits(t *testing.T) {
 }
 
 // L11: lock and unlock spelled as POST and DELETE.
-func TestBackendOtherSpelling(t *testing.T) {
+func TestL11BackendOtherSpelling(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *backendServer) {
 		eachTool(t, func(t *testing.T, tool string) {
 			name := "spelling-" + filepath.Base(tool)
@@ -221,7 +221,7 @@ func TestBackendOtherSpelling(t *testing.T) {
 }
 
 // S10: what OpenTofu encrypts is stored as it is, with its serial and lineage checked and its life not cut short.
-func TestBackendEncryptedByTofu(t *testing.T) {
+func TestS10BackendEncryptedByTofu(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *backendServer) {
 		w := newWorkdir(t, s, tofubin.Path(t), "sealed", s.token, oneResource+encryption("a long enough passphrase"))
 		w.run(t, "init", "-no-color", "-input=false")
