@@ -16,7 +16,7 @@ func TestContentionOverTwoServers(t *testing.T) {
 	workers, rounds, kills := sized(200, 12), sized(200, 6), sized(40, 4)
 	database := pgtest.New(t)
 	a, b := start(t, t.TempDir(), database), start(t, t.TempDir(), database)
-	c := load.Contention{Name: "counter", Workers: workers, Rounds: rounds, Pause: time.Duration(workers) * 4 * time.Millisecond, Late: true}
+	c := load.Contention{Name: "counter", Workers: workers, Rounds: rounds, Pause: time.Duration(workers) * 8 * time.Millisecond, Late: true}
 	for i, token := range a.operators(t, 8) {
 		c.Servers = append(c.Servers, []*mortal{a, b}[i%2].as(token))
 	}
