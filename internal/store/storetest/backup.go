@@ -85,6 +85,10 @@ func filled(t testing.TB, s *store.Store) world {
 				return err
 			}
 		}
+		elsewhere := engine.Object{ID: "obj_far", Org: w.org.ID, Kind: "state", Wrapped: []byte{1}, Place: engine.PlaceBlob, CreatedAt: now}
+		if err := errors.Join(tx.StageBlob(ctx, elsewhere, now), tx.AttachObject(ctx, elsewhere)); err != nil {
+			return err
+		}
 		return tx.SetSettingOnce(ctx, "empty", "")
 	})
 	return w
@@ -97,7 +101,7 @@ func backedUp(t testing.TB, s *store.Store) []byte {
 	if err != nil {
 		t.Fatalf("backup: %v", err)
 	}
-	if h.ID != "bak_1" || end.Rows() == 0 {
+	if h.ID != "bak_1" || end.Rows() == 0 || h.Elsewhere != int64(len(rowsOf(t, out.Bytes())["objects"])) {
 		t.Fatalf("the backup says %+v, %+v", h, end)
 	}
 	return out.Bytes()
