@@ -93,7 +93,7 @@ func load(ctx context.Context, t *testing.T, s *server, w *written, progress cha
 		return resp.StatusCode == http.StatusOK
 	}
 	for n := 1; ctx.Err() == nil; n++ {
-		if !post("left", n, 200) || !post("right", n, 200) || n%3 == 1 && !post("large", n, 300<<10) {
+		if !post("left", n, 200) || !post("right", n, 200) || n%3 == 1 && !post("large", n, 100<<10) {
 			return
 		}
 		select {
@@ -248,7 +248,7 @@ func backedUpState(t *testing.T, more ...string) (file, doc string, s config.Ser
 	t.Helper()
 	s = settings(t, t.TempDir(), append([]string{"HOLDFAST_BOOTSTRAP_TOKEN=" + admin}, more...)...)
 	running := start(t, s)
-	doc = document(1, 600<<10)
+	doc = document(1, 300<<10)
 	running.want(t, "POST", "/api/tf-states/net/state", doc, 200)
 	file = filepath.Join(t.TempDir(), "backup")
 	var out bytes.Buffer

@@ -81,7 +81,7 @@ func filled(t testing.TB, s *store.Store) world {
 			}
 		}
 		for seq := range 3 {
-			if err := tx.PutChunk(ctx, "obj_large", seq, bytes.Repeat([]byte{byte(seq), 0, 255}, 80<<10), now); err != nil {
+			if err := tx.PutChunk(ctx, "obj_large", seq, bytes.Repeat([]byte{byte(seq), 0, 255}, 10<<10), now); err != nil {
 				return err
 			}
 		}
