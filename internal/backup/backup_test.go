@@ -2,7 +2,9 @@ package backup_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -154,6 +156,12 @@ func pack(t testing.TB, lines ...string) []byte {
 	return out.Bytes()
 }
 
+// ended adds an end with the right sum, and with those tables.
+func ended(tables string, lines ...string) []string {
+	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return append(lines, fmt.Sprintf("{\"end\":{\"tables\":%s,\"sha256\":\"%x\"}}\n", tables, sum))
+}
+
 func TestWrongContentIsNamed(t *testing.T) {
 	const (
 		header = `{"holdfast_backup":1,"id":"bak_1","schema":3}` + "\n"
@@ -186,6 +194,8 @@ func TestWrongContentIsNamed(t *testing.T) {
 		"a wrong boolean":     {[]string{header, table, `["x",1,"","true"]` + "\n"}, backup.CodeDamaged, "y:"},
 		"nesting":             {[]string{header, table, strings.Repeat("[", 100_000) + "\n"}, backup.CodeDamaged, ""},
 		"an endless header":   {[]string{`{"holdfast_backup":` + strings.Repeat(" ", 130<<20)}, backup.CodeDamaged, "longer than"},
+		"rows too many":       {ended(`{"a":0}`, header, table, `["x",1,"",true]`+"\n"), backup.CodeDamaged, "other rows"},
+		"a table too few":     {ended(`{"a":0,"b":0}`, header, table), backup.CodeDamaged, "other rows"},
 	} {
 		_, _, _, err := read(pack(t, c.lines...))
 		if fault.Code(err) != c.code || !strings.Contains(err.Error(), c.says) {
