@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"os"
 	"regexp"
 	"runtime/debug"
 	"time"
@@ -202,29 +204,43 @@ func (w *answer) Flush() { _ = w.FlushError() }
 
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// patientBody bounds how slowly a body may arrive. It must not be read behind its end, which http.MaxBytesReader sees
-// to: a deadline set then would pass while a handler waits, and cancel its request.
+// patientBody bounds how slowly a body may arrive, and says of one that does not arrive whole that this is its sender's
+// doing. It must not be read behind its end, which http.MaxBytesReader sees to: a deadline set then would pass while a
+// handler waits, and cancel its request.
 type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
 	start   time.Time
 	now     func() time.Time
 	bytes   int64
+	decoded bool // by huma, which answers 500 for what it cannot read
+	ended   bool
 }
 
-func patient(w http.ResponseWriter, body io.ReadCloser, now func() time.Time) io.ReadCloser {
+func patient(w http.ResponseWriter, body io.ReadCloser, now func() time.Time, decoded bool) io.ReadCloser {
 	if body == nil || body == http.NoBody {
 		return http.NoBody
 	}
-	return &patientBody{ReadCloser: body, control: http.NewResponseController(w), now: now}
+	return &patientBody{ReadCloser: body, control: http.NewResponseController(w), now: now, decoded: decoded}
 }
 
 func (b *patientBody) Read(p []byte) (int, error) {
+	if b.ended {
+		return 0, io.EOF
+	}
 	if b.start.IsZero() {
 		b.start = b.now()
 	}
 	_ = b.control.SetReadDeadline(deadline(b.start, b.bytes)) // not supported: a test's recorder
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += int64(n)
-	return n, err
+	switch {
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
+		return n, err
+	case !b.decoded:
+		return n, fault.Wrap(err, fault.Invalid, "body_incomplete", "The request's body did not arrive whole, or not as HTTP sends bodies.").WithHint("Send it again.")
+	case n < len(p): // a byte that no JSON has: huma then answers that the body is none
+		p[n], n, b.ended = 0, n+1, true
+	}
+	return n, nil
 }

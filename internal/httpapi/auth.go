@@ -38,7 +38,7 @@ func (a *API) guard(rt Route, h handlerFunc) http.Handler {
 		if rt.decoded {
 			limit++ // huma refuses it with a better answer than the reader's error
 		}
-		r.Body = http.MaxBytesReader(w, patient(w, r.Body, a.now), limit)
+		r.Body = http.MaxBytesReader(w, patient(w, r.Body, a.now, rt.decoded), limit)
 		if err := h(w, r, actor); err != nil {
 			a.fail(w, r, err)
 		}

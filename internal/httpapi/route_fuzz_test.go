@@ -70,6 +70,11 @@ func FuzzRoute(f *testing.F) {
 		{"GET", "/api/tf-states/net/state", "Authorization: Basic !!!\r\nX-Forwarded-For: ,,\r\nX-Request-Id: \x01", ""},
 		{"POST", "/api/tf-states/net/state", "Content-MD5: nonsense\r\nTransfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"},
 		{"POST", "/api/tf-states/net/state", "Content-Length: 100000000000", doc},
+		// Bodies that do not arrive whole, on a plain route and on one that huma decodes.
+		{"POST", "/api/tf-states/net/state", "Transfer-Encoding: chunked", "\n"},
+		{"LOCK", "/api/tf-states/net/lock", "Transfer-Encoding: chunked", "zz\r\n"},
+		{"POST", "/api/tf-states/net/rollback", "Content-Type: application/json\r\nTransfer-Encoding: chunked", "d\r\n{\"version\":1}\r\nzz"},
+		{"POST", "/api/tf-states/net/rollback", "Content-Type: application/json\r\nContent-Length: 20", `{"version":1}`},
 		{"GET", "/metrics", "Accept-Encoding: gzip;q=nan", ""},
 		{"GET", "/stacks/%E2%80%AE/../..", "", ""},
 	} {
