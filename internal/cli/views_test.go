@@ -222,6 +222,42 @@ func TestListViews(t *testing.T) {
 	golden(t, "accounts", func(s *screen) {
 		showAccounts(s, viewNow, []api.Account{{Name: "111122223333", Enabled: true, CreatedAt: *at(time.Hour), ID: "acc_1"}, {Name: evil, CreatedAt: *at(time.Hour), ID: "acc_2"}})
 	})
+	three, five := uint64(3), uint64(5)
+	golden(t, "diff", func(s *screen) {
+		showDiff(s, "net.main", api.StateDiff{
+			From: 3, To: 5, SerialFrom: &three, SerialTo: &five, LineageChanged: true, Unchanged: 7, More: 2,
+			Resources: []api.ResourceChange{
+				{Address: evil, Action: "removed", Attributes: []api.AttributeChange{{Path: "id", Before: json.RawMessage(`"gone"`)}}},
+				{
+					Address: `module.m["k"].aws_db.main[0]`, Action: "changed", AttributesMore: 3,
+					About: []api.AttributeChange{{Path: "status", After: json.RawMessage(`"tainted"`)}},
+					Attributes: []api.AttributeChange{
+						{Path: "password", Sensitive: true}, {Path: evil, Before: json.RawMessage(`"a\u001b"`), After: json.RawMessage("{\n\"x\": 9007199254740993}")},
+						{Path: "tags.Name", Before: json.RawMessage(`"old"`)}, {Path: "text", Before: json.RawMessage(`"long…"`), After: json.RawMessage(`"other…"`), Cut: true},
+					},
+				},
+				{Address: "aws_vpc.new", Action: "added", Deposed: "00c0ffee", Attributes: []api.AttributeChange{{Path: "id", After: json.RawMessage(`"vpc-1"`)}}},
+			},
+			Outputs: []api.OutputChange{
+				{Name: "url", Action: "changed", Before: json.RawMessage(`"a"`), After: json.RawMessage(`"b"`)}, {Name: "token", Action: "added", Sensitive: true},
+			},
+		})
+	})
+	golden(t, "diff-none", func(s *screen) { showDiff(s, "net.main", api.StateDiff{From: 1, To: 2, Unchanged: 4}) })
+	golden(t, "diff-encrypted", func(s *screen) {
+		showDiff(s, "net.main", api.StateDiff{To: 1, SerialTo: &five, Unreadable: "client_encrypted"})
+	})
+	resources := []api.Resource{
+		{State: "net", Address: `module.m["k"].aws_vpc.main`, Type: "aws_vpc", Instances: 12, Provider: "registry.opentofu.org/hashicorp/aws"},
+		{State: evil, Address: evil, Type: evil, Provider: ""},
+	}
+	golden(t, "resources", func(s *screen) { showResources(s, resources, false) })
+	golden(t, "resources-all", func(s *screen) { showResources(s, resources, true) })
+	golden(t, "outputs-state", func(s *screen) {
+		showStateOutputs(s, api.StateOutputs{More: 3, Items: []api.StateOutput{
+			{Name: "ids", Value: json.RawMessage(`["a",{"b":9007199254740993}]`)}, {Name: "secret", Sensitive: true}, {Name: evil, Value: json.RawMessage(`"long…"`), Cut: true},
+		}})
+	})
 	golden(t, "audit", func(s *screen) {
 		showAudit(s, []api.AuditRecord{{Seq: 2, At: *at(time.Minute), ActorName: "ada", Action: "run.approve", Object: "run_1", Data: json.RawMessage(`{"plan_digest": "sha256:1", "x": "` + "\u202e" + `"}`)}, {Seq: 1, At: *at(time.Hour), ActorKind: "system", Action: "run.end", Object: evil, Data: json.RawMessage("null")}})
 	})

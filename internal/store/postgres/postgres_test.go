@@ -41,6 +41,8 @@ func TestStore(t *testing.T) { storetest.Run(t, migrated()) }
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, migrated()) }
 
+func BenchmarkSearch(b *testing.B) { storetest.BenchSearch(b, migrated()) }
+
 func TestSchemaIsTheOneOnRecord(t *testing.T) { storetest.Schema(t, openURL(t, pgtest.New(t))) }
 
 // fresh is a database without tables.

@@ -59,6 +59,8 @@ func TestFileIsTheOwnersOnly(t *testing.T) {
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, open) }
 
+func BenchmarkSearch(b *testing.B) { storetest.BenchSearch(b, open) }
+
 // TestServersThatOpenTogether bring one empty database's schema up to date, each as if it were alone.
 func TestServersThatOpenTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")

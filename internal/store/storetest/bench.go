@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/state"
 )
 
 // Bench measures what the cost of a request is made of: an update of one small row, and a lock, read, write and
@@ -43,6 +44,45 @@ func Bench(b *testing.B, open Open) {
 			s := open(b)
 			c := newCycle(b, s, workers)
 			each(b, workers, c.run)
+		})
+	}
+}
+
+// BenchSearch measures a search over the resources of 10,000 states with 30 each: for what is there often, for a name
+// that one of them has, for a type, and for what is nowhere, which looks at all of them.
+func BenchSearch(b *testing.B, open Open) {
+	s := open(b)
+	w := newWorld(b, s)
+	const states, together = 10_000, 250
+	for first := 0; first < states; first += together {
+		update(b, s, func(ctx context.Context, tx engine.Tx) error {
+			for n := first; n < first+together; n++ {
+				st := w.newState(fmt.Sprintf("stack-%d.main", n))
+				if err := tx.CreateState(ctx, st); err != nil {
+					return err
+				}
+				var rs []state.Resource
+				for i := range 30 {
+					rs = append(rs, newResource(fmt.Sprintf("aws_type_%02d.resource_%d", i, n)))
+				}
+				if err := tx.SetResources(ctx, st.Org, st.ID, rs, state.List{Hash: "x"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for name, f := range map[string]engine.ResourceFilter{
+		"often": {Query: "resource"}, "once": {Query: "type_29.resource_9999"}, "type": {Query: "_9999", Type: "aws_type_07"}, "nowhere": {Query: "nowhere"},
+	} {
+		f.Org = w.org.ID
+		b.Run(name, func(b *testing.B) {
+			each(b, 1, func(ctx context.Context, _ int) error {
+				return s.View(ctx, func(tx engine.Tx) error {
+					_, _, err := tx.Resources(ctx, f, engine.Page{Limit: 50})
+					return err
+				})
+			})
 		})
 	}
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"holdfast.dev/holdfast/internal/engine"
@@ -164,6 +165,13 @@ func versionsBeyond(t *testing.T, s *store.Store) {
 		view(t, s, func(ctx context.Context, tx engine.Tx) error {
 			got, err := tx.VersionsBeyond(ctx, st.ID, c.keep, c.limit)
 			same(t, "beyond", got, c.want)
+			return err
+		})
+	}
+	for number, want := range map[int64]int64{1: 0, 2: 1, 3: 1, 4: 3, 10: 8, 11: 10, 99: 10} {
+		view(t, s, func(ctx context.Context, tx engine.Tx) error {
+			got, err := tx.VersionBefore(ctx, st.ID, number)
+			same(t, fmt.Sprint("the version before ", number), got, want)
 			return err
 		})
 	}

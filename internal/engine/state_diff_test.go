@@ -1,0 +1,247 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast.dev/holdfast/internal/access"
+	"holdfast.dev/holdfast/internal/engine"
+	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/state"
+)
+
+// docOf is a state document with a resource of type t for each name; size is an attribute of all of them.
+func docOf(serial int, size string, names ...string) string {
+	var rs []string
+	for _, n := range names {
+		rs = append(rs, fmt.Sprintf(`{"mode":"managed","type":"t","name":%q,"provider":"provider[\"example.test/acme/x\"]","instances":[{"schema_version":0,`+
+			`"attributes":{"size":%q,"password":"canary-%s"},"sensitive_attributes":[[{"type":"get_attr","value":"password"}]]}]}`, n, size, size))
+	}
+	return fmt.Sprintf(`{"version":4,"terraform_version":"1.12.6","serial":%d,"lineage":"l","outputs":{"size":{"value":%q,"type":"string"},"secret":{"value":"canary-%s","type":"string","sensitive":true}},"resources":[%s]}`,
+		serial, size, size, strings.Join(rs, ","))
+}
+
+// found is what a search of the organization gives.
+func (s *states) found(t *testing.T, a access.Actor, f engine.ResourceFilter) string {
+	t.Helper()
+	items, next, err := s.Resources(t.Context(), a, f, engine.Page{Limit: 100})
+	if err != nil || next != "" {
+		t.Fatalf("search: next %q, %v", next, err)
+	}
+	var out []string
+	for _, r := range items {
+		out = append(out, r.State+":"+r.Address)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func (s *states) listed(t *testing.T, name string) engine.ResourceList {
+	t.Helper()
+	l, err := s.StateResources(t.Context(), s.user("vic", access.Viewer), name, engine.ResourceFilter{}, engine.Page{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestResourcesFollowTheState(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, admin, viewer := s.user("ann", access.Operator), s.user("root", access.Admin), s.user("vic", access.Viewer)
+		want := func(when, all string) {
+			t.Helper()
+			if got := s.found(t, viewer, engine.ResourceFilter{}); got != all {
+				t.Errorf("%s: %q, want %q", when, got, all)
+			}
+		}
+		s.save(t, ann, "net", "A", docOf(1, "a", "one", "two"))
+		s.save(t, ann, "app", "A", docOf(1, "a", "one"))
+		want("after two saves", "app:t.one net:t.one net:t.two")
+		if got := s.found(t, viewer, engine.ResourceFilter{Query: "T.TWO", Type: "t"}); got != "net:t.two" {
+			t.Errorf("search by name: %q", got)
+		}
+		s.save(t, ann, "net", "B", docOf(2, "b", "three", "two"))
+		want("after a change", "app:t.one net:t.three net:t.two")
+		if _, err := s.RollbackState(t.Context(), ann, "net", 1); err != nil {
+			t.Fatal(err)
+		}
+		want("after a rollback", "app:t.one net:t.one net:t.two")
+		s.save(t, ann, "app", "B", `{"serial":2,"lineage":"l","meta":{},"encrypted_data":"AAAA","encryption_version":"v0"}`)
+		want("after an encrypted save", "net:t.one net:t.two")
+		if l := s.listed(t, "app"); l.Unreadable != engine.ClientEncrypted || l.Pending || len(l.Items) > 0 {
+			t.Errorf("an encrypted state says %+v", l)
+		}
+		if err := s.DeleteState(t.Context(), admin, "net", false); err != nil {
+			t.Fatal(err)
+		}
+		want("after the deletion", "")
+		if _, err := s.StateResources(t.Context(), viewer, "net", engine.ResourceFilter{}, engine.Page{Limit: 1}); !fault.Is(err, fault.Gone) {
+			t.Errorf("the list of a deleted state: %v", err)
+		}
+		if _, err := s.RestoreState(t.Context(), admin, "net"); err != nil {
+			t.Fatal(err)
+		}
+		want("after it was restored", "net:t.one net:t.two")
+		if err := s.DeleteState(t.Context(), admin, "net", true); err != nil {
+			t.Fatal(err)
+		}
+		want("after the purge", "")
+		stranger := access.Actor{Kind: access.User, Org: "org_other", ID: "usr_x", Role: access.Admin}
+		if _, err := s.StateResources(t.Context(), stranger, "app", engine.ResourceFilter{}, engine.Page{Limit: 1}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("the list of another organization's state: %v", err)
+		}
+	})
+}
+
+// TestMissingListsAreMade: states from before there were lists get theirs from the housekeeping, and one that cannot be
+// read keeps no other from it.
+func TestMissingListsAreMade(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		for _, name := range []string{"broken", "net", "locked"} {
+			s.save(t, ann, name, "A", docOf(1, "a", name))
+		}
+		s.mustLock(t, ann, "locked", "B")
+		s.update(t, func(ctx context.Context, tx engine.Tx) error {
+			for _, name := range []string{"broken", "net", "locked"} {
+				st, err := tx.State(ctx, s.org, name)
+				if err != nil {
+					return err
+				}
+				if err := tx.SetResources(ctx, s.org, st.ID, nil, state.List{}); err != nil {
+					return err
+				}
+				if name == "broken" {
+					if err := tx.DeleteObject(ctx, st.Head.ID); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if l := s.listed(t, "net"); !l.Pending || len(l.Items) > 0 {
+			t.Errorf("before: %+v", l)
+		}
+		for range 2 { // the second time there is nothing left to do
+			if err := s.Housekeep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.found(t, ann, engine.ResourceFilter{}); got != "locked:t.locked net:t.net" {
+				t.Errorf("after: %q", got)
+			}
+		}
+		if !strings.Contains(s.log.String(), "resources of states cannot be listed") || !s.listed(t, "broken").Pending || s.listed(t, "net").Pending {
+			t.Errorf("the state that cannot be read is not told of: %s", s.log.String())
+		}
+	})
+}
+
+func TestDiffState(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		if _, err := s.DiffState(t.Context(), ann, "net", 0, 0); fault.Code(err) != "state_not_found" {
+			t.Errorf("no state: %v", err)
+		}
+		s.mustLock(t, ann, "net", "A")
+		if _, err := s.DiffState(t.Context(), ann, "net", 0, 0); fault.Code(err) != "state_empty" {
+			t.Errorf("an empty state: %v", err)
+		}
+		s.mustWrite(t, ann, "net", "A", docOf(5, "a", "one", "two"))
+		s.mustUnlock(t, ann, "net", "A")
+		diff := func(from, to int64) string {
+			t.Helper()
+			d, err := s.DiffState(t.Context(), ann, "net", from, to)
+			if err != nil {
+				t.Fatalf("from %d to %d: %v", from, to, err)
+			}
+			out := fmt.Sprintf("%d-%d", d.From.Number, d.To.Number)
+			for _, c := range d.Changes {
+				out += " " + string(c.Action) + ":" + c.Address
+			}
+			if strings.Contains(fmt.Sprintf("%+v", d.Diff), "canary") {
+				t.Errorf("from %d to %d shows a secret: %+v", from, to, d.Diff)
+			}
+			return fmt.Sprintf("%s outputs:%d unchanged:%d lineage:%t %s", out, len(d.Outputs), d.Unchanged, d.LineageChanged, d.Unreadable)
+		}
+		if got := diff(0, 0); got != "0-1 added:t.one added:t.two outputs:2 unchanged:0 lineage:false " {
+			t.Errorf("the first version: %s", got)
+		}
+		s.save(t, ann, "net", "B", docOf(6, "b", "one"))
+		// A stale save of the lock's holder is kept aside, and can be compared.
+		s.mustLock(t, ann, "net", "C")
+		if _, err := s.WriteState(t.Context(), ann, "net", write("C", docOf(3, "b", "one", "mine"))); !fault.Is(err, fault.Conflict) {
+			t.Fatalf("a stale write: %v", err)
+		}
+		s.mustUnlock(t, ann, "net", "C")
+		for _, c := range []struct {
+			from, to int64
+			want     string
+		}{
+			{0, 0, "1-2 removed:t.two changed:t.one outputs:2 unchanged:0 lineage:false "},
+			{0, 3, "2-3 added:t.mine outputs:0 unchanged:1 lineage:false "},
+			{3, 2, "3-2 removed:t.mine outputs:0 unchanged:1 lineage:false "},
+			{2, 2, "2-2 outputs:0 unchanged:1 lineage:false "},
+		} {
+			if got := diff(c.from, c.to); got != c.want {
+				t.Errorf("from %d to %d: %s, want %s", c.from, c.to, got, c.want)
+			}
+		}
+		if _, err := s.DiffState(t.Context(), ann, "net", 9, 0); fault.Code(err) != "version_not_found" {
+			t.Errorf("a version that is not there: %v", err)
+		}
+		s.save(t, ann, "net", "D", `{"serial":7,"lineage":"l","meta":{},"encrypted_data":"AAAA","encryption_version":"v0"}`)
+		if got := diff(0, 0); got != "2-4 outputs:0 unchanged:0 lineage:false client_encrypted" {
+			t.Errorf("an encrypted version: %s", got)
+		}
+		if got := s.audited(t, "net"); strings.Count(got, "diff") != 6 {
+			t.Errorf("audited %s, want each diff that was answered", got)
+		}
+		if _, err := s.DiffState(t.Context(), s.user("vic", access.Viewer), "net", 0, 0); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("a viewer: %v", err)
+		}
+		_, attempt := s.newWork(t, "own", false).attempt(t, "plan")
+		if _, err := s.DiffState(t.Context(), attempt, "net", 0, 0); fault.Code(err) != "other_state" {
+			t.Errorf("an attempt on another state: %v", err)
+		}
+	})
+}
+
+func TestOutputsAndResourcesOfAState(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		s.save(t, ann, "net", "A", docOf(1, "a", "one", "two"))
+		o, err := s.StateOutputs(t.Context(), ann, "net")
+		if err != nil || o.Version != 1 || fmt.Sprint(o.Outputs) != `[{secret "string"  true false} {size "string" "a" false false}]` {
+			t.Errorf("outputs %+v, %v", o, err)
+		}
+		d, err := s.StateResource(t.Context(), ann, "net", "t.one")
+		if err != nil || d.Provider != "example.test/acme/x" || d.Instances != 1 || len(d.Details) != 1 || len(d.Details[0].Attributes) != 2 {
+			t.Fatalf("resource %+v, %v", d, err)
+		}
+		for _, a := range d.Details[0].Attributes {
+			if a.Sensitive != (a.Path == "password") || strings.Contains(a.After, "canary") {
+				t.Errorf("attribute %+v", a)
+			}
+		}
+		if _, err := s.StateResource(t.Context(), ann, "net", "t.three"); fault.Code(err) != "resource_not_found" {
+			t.Errorf("no such resource: %v", err)
+		}
+		if got := s.audited(t, "net"); got != "write outputs resource resource" {
+			t.Errorf("audited %q", got)
+		}
+		_, attempt := s.newWork(t, "own", false).attempt(t, "plan")
+		for _, a := range []access.Actor{attempt, s.user("vic", access.Viewer)} {
+			_, outputs := s.StateOutputs(t.Context(), a, "net")
+			_, resource := s.StateResource(t.Context(), a, "net", "t.one")
+			if !fault.Is(outputs, fault.Forbidden) || !fault.Is(resource, fault.Forbidden) {
+				t.Errorf("%s: %v, %v", a.Kind, outputs, resource)
+			}
+		}
+		if _, _, err := s.Resources(t.Context(), attempt, engine.ResourceFilter{}, engine.Page{Limit: 1}); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("an attempt searches: %v", err)
+		}
+	})
+}
