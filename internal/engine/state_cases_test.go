@@ -484,3 +484,116 @@ func TestLifeWithoutMuchToGoBy(t *testing.T) {
 		}
 	})
 }
+
+// S02, L12: what is kept aside is whole, however large; a holder whose token has ended has its save kept also where
+// another one wrote the head, or its lock is released already; and nobody else has.
+func TestS02WhatIsKeptAside(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		large := doc(1, "l", incompressible(400_000))
+		kept := func(name string, number int64) string {
+			c, err := s.StateVersionContent(t.Context(), ann, name, number)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return readAll(t, c.Body)
+		}
+		s.save(t, ann, "refused", "A", doc(9, "l", "v"))
+		s.mustLock(t, ann, "refused", "B")
+		_, err := s.WriteState(t.Context(), ann, "refused", write("B", large))
+		wantRefused(t, "a low serial", err, "serial_too_low")
+		if kept("refused", 2) != large {
+			t.Error("what was kept of a refused save is not what was sent")
+		}
+
+		w := s.newWork(t, "ended", false)
+		v := s.save(t, ann, "ended", "A", doc(1, "l", "ann's"))
+		w.planned(t, v.SHA256)
+		_, a := w.attempt(t, run.TaskApply)
+		_, stranger := w.attempt(t, run.TaskApply)
+		s.mustLock(t, a, "ended", "P")
+		a.TokenDead, stranger.TokenDead = true, true
+		_, err = s.WriteState(t.Context(), a, "ended", write("P", doc(2, "l", "last")))
+		wantRefused(t, "the head is another's", err, "token_ended")
+		if kept("ended", 2) != doc(2, "l", "last") {
+			t.Error("the last save of a holder whose token has ended is lost")
+		}
+
+		x := s.newWork(t, "released", false)
+		x.planned(t, "")
+		_, b := x.attempt(t, run.TaskApply)
+		s.mustLock(t, b, "released", "P")
+		s.mustWrite(t, b, "released", "", doc(1, "l", "v")) // without the id, as a step may
+		s.mustUnlock(t, b, "released", "P")
+		b.TokenDead = true
+		s.mustWrite(t, b, "released", "", doc(1, "l", "v")) // stored already
+		_, err = s.WriteState(t.Context(), b, "released", write("P", doc(2, "l", "late")))
+		wantRefused(t, "a save after the unlock", err, "token_ended")
+		if kept("released", 2) != doc(2, "l", "late") {
+			t.Error("the late save of whoever wrote the head is lost")
+		}
+		y := s.newWork(t, "empty", false)
+		_, nobody := y.attempt(t, run.TaskApply)
+		nobody.TokenDead = true
+		_, err = s.WriteState(t.Context(), nobody, "empty", write("", doc(1, "l", "v")))
+		wantRefused(t, "one that never held anything", err, "token_expired")
+		if got := s.versions(t, "empty"); got != "" {
+			t.Errorf("versions %q, want none", got)
+		}
+	})
+}
+
+// S24: an import leaves alone what was only kept aside, and takes a lock over whose holder is gone.
+func TestS24ImportIntoAStateWithoutAHead(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, eve := s.user("ann", access.Operator), s.user("eve", access.Admin)
+		imports := func(name string) error {
+			_, err := s.ImportState(t.Context(), ann, name, engine.StateImport{StateWrite: write("", doc(1, "new", "v"))})
+			return err
+		}
+		s.mustLock(t, ann, "kept", "A")
+		if _, err := s.ForceUnlock(t.Context(), eve, "kept", engine.UnlockRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.WriteState(t.Context(), ann, "kept", write("A", doc(1, "l", "late")))
+		wantRefused(t, "the late save", err, "lock_lost")
+		wantRefused(t, "a state with a version kept aside", imports("kept"), "state_exists")
+
+		w := s.newWork(t, "orphaned", false)
+		a, step := w.attempt(t, run.TaskPlan)
+		s.mustLock(t, step, "orphaned", "P")
+		wantRefused(t, "its holder lives", imports("orphaned"), "state_locked")
+		w.set(t, &a, run.AttemptFailed)
+		if err := imports("orphaned"); err != nil {
+			t.Errorf("its holder is gone: %v", err)
+		}
+		if l := s.view(t, "orphaned").Lock; l != nil {
+			t.Errorf("the dead lock stayed: %+v", l)
+		}
+	})
+}
+
+// A step's refusal names its run and task in the log; what is no refusal, and an unlock of nothing, are not mixed up.
+func TestRefusalsOfAStepAreLogged(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		w := s.newWork(t, "net", false)
+		_, step := w.attempt(t, run.TaskApply)
+		wantRefused(t, "another state", s.LockState(t.Context(), step, "other", lockInfo("P")), "other_state")
+		for _, part := range []string{"run=" + w.run.ID, "task=" + step.Task, "code=other_state"} {
+			if !strings.Contains(s.log.String(), part) {
+				t.Errorf("the log lacks %q: %s", part, s.log.String())
+			}
+		}
+		wantRefused(t, "an unlock of no state", s.UnlockState(t.Context(), s.user("ann", access.Operator), "never", engine.UnlockRequest{ID: "A"}), "state_not_found")
+		if !strings.Contains(s.log.String(), "state unlock refused") {
+			t.Error("an unlock of no state is not logged")
+		}
+		c := &crashing{Store: s.store, count: func() int { return 0 }}
+		if err := s.serverOn(t, c).LockState(t.Context(), s.user("ann", access.Operator), "net", lockInfo("A")); !errors.Is(err, errCrash) {
+			t.Fatalf("%v, want the crash", err)
+		}
+		if strings.Contains(s.log.String(), "state lock refused\" code=internal") {
+			t.Error("a failure of the server is logged as a refusal")
+		}
+	})
+}

@@ -32,7 +32,7 @@ func (e *Engine) ImportState(ctx context.Context, a access.Actor, name string, i
 	}
 	if err = e.freeName(ctx, a, name, in.ReplaceDeleted); err == nil {
 		err = e.changeState(ctx, a, name, true, func(tx Tx, s state.State, by sender) error {
-			if s.Head != nil || s.Versions > 0 {
+			if s.Versions > 0 {
 				return fault.New(fault.Conflict, "state_exists", "There is a state %s already; an import changes none.", name).
 					WithHint("Choose another name, or delete the state first. To store a newer document in it, push it: holdfast state push.")
 			}
