@@ -262,3 +262,38 @@ func TestS19ImportOverADeletedName(t *testing.T) {
 		}
 	})
 }
+
+// interleaved is a store on which something else happens just before one of its updates.
+type interleaved struct {
+	engine.Store
+	at   int
+	then func()
+}
+
+func (i *interleaved) Update(ctx context.Context, fn func(engine.Tx) error) error {
+	if i.at--; i.at == 0 {
+		i.then()
+	}
+	return i.Store.Update(ctx, fn)
+}
+
+// A state that is restored while the sweep looks at it stays.
+func TestSweepLeavesWhatIsRestoredMeanwhile(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, eve := s.user("ann", access.Operator), s.user("eve", access.Admin)
+		s.save(t, ann, "net", "A", doc(1, "l", "v"))
+		s.mustDelete(t, "net", false)
+		s.advance(8 * 24 * time.Hour)
+		restored := false
+		i := &interleaved{Store: s.store, at: 2, then: func() { // the first is the sweep of what was staged
+			_, err := s.RestoreState(t.Context(), eve, "net")
+			restored = err == nil
+		}}
+		if err := s.serverOn(t, i).Housekeep(t.Context()); err != nil || !restored {
+			t.Fatalf("restored meanwhile: %t, %v", restored, err)
+		}
+		if got := s.read(t, ann, "net"); got != doc(1, "l", "v") {
+			t.Errorf("current is %q", got)
+		}
+	})
+}
