@@ -16,7 +16,7 @@ type Resource struct {
 
 // StateResources is one page of the resources of one state.
 type StateResources struct {
-	Items      []Resource `json:"items"`
+	Items      []Resource `json:"items" nullable:"false"`
 	Next       string     `json:"next"`
 	Unreadable string     `json:"unreadable" enum:",client_encrypted" doc:"Why nothing can be listed; empty where it can."`
 	Truncated  bool       `json:"truncated" doc:"The document has more resources than are listed of one state."`
@@ -28,7 +28,7 @@ type ResourceDetail struct {
 	Resource
 	Version    int64              `json:"version" doc:"Of the document that was read."`
 	Unreadable string             `json:"unreadable" enum:",client_encrypted"`
-	Details    []ResourceInstance `json:"details" doc:"Its instances, as they stand in the document."`
+	Details    []ResourceInstance `json:"details" nullable:"false" doc:"Its instances, as they stand in the document."`
 	More       int                `json:"more" doc:"Instances beyond the ones in details."`
 }
 
@@ -37,7 +37,7 @@ type ResourceInstance struct {
 	Address        string       `json:"address" doc:"With the index."`
 	Deposed        string       `json:"deposed,omitempty" doc:"Key of what an unfinished replacement left."`
 	Status         string       `json:"status,omitempty" doc:"tainted, or empty."`
-	Attributes     []StateValue `json:"attributes"`
+	Attributes     []StateValue `json:"attributes" nullable:"false"`
 	AttributesMore int          `json:"attributes_more,omitempty" doc:"Attributes beyond the ones listed."`
 }
 
@@ -53,7 +53,7 @@ type StateValue struct {
 type StateOutputs struct {
 	Version    int64         `json:"version" doc:"Of the document that was read; 0 where nothing is stored."`
 	Unreadable string        `json:"unreadable" enum:",client_encrypted"`
-	Items      []StateOutput `json:"items" doc:"By name."`
+	Items      []StateOutput `json:"items" nullable:"false" doc:"By name."`
 	More       int           `json:"more" doc:"Outputs beyond the ones listed."`
 }
 

@@ -19,7 +19,7 @@ type State struct {
 	UpdatedBy       *Holder    `json:"updated_by"`
 	ClientEncrypted bool       `json:"client_encrypted"`
 	DeletedAt       *time.Time `json:"deleted_at"`
-	RestorableUntil *time.Time `json:"restorable_until" doc:"Of a deleted state: when its bytes and keys go."`
+	RestorableUntil *time.Time `json:"restorable_until" doc:"Of a deleted state: when its bytes and keys go; null where they are going now."`
 	Lock            *Lock      `json:"lock"`
 	Hold            *Hold      `json:"hold"`
 }

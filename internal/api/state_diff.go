@@ -10,8 +10,8 @@ type StateDiff struct {
 	SerialTo       *uint64          `json:"serial_to"`
 	LineageChanged bool             `json:"lineage_changed"`
 	Unreadable     string           `json:"unreadable" enum:",client_encrypted" doc:"Why nothing can be compared; empty where it can."`
-	Resources      []ResourceChange `json:"resources" doc:"Those removed first, then changed, then added; each by address."`
-	Outputs        []OutputChange   `json:"outputs" doc:"By name."`
+	Resources      []ResourceChange `json:"resources" nullable:"false" doc:"Those removed first, then changed, then added; each by address."`
+	Outputs        []OutputChange   `json:"outputs" nullable:"false" doc:"By name."`
 	Unchanged      int              `json:"unchanged" doc:"Instances that are the same in both."`
 	More           int              `json:"more" doc:"Instances and outputs that differ beyond the ones listed."`
 }
@@ -23,7 +23,7 @@ type ResourceChange struct {
 	Provider       string            `json:"provider" doc:"Source address."`
 	Action         string            `json:"action" enum:"added,removed,changed"`
 	Deposed        string            `json:"deposed,omitempty" doc:"Key of what an unfinished replacement left."`
-	Attributes     []AttributeChange `json:"attributes"`
+	Attributes     []AttributeChange `json:"attributes" nullable:"false"`
 	AttributesMore int               `json:"attributes_more,omitempty" doc:"Attributes that differ beyond the ones listed."`
 	About          []AttributeChange `json:"about,omitempty" doc:"What the document says of the instance besides: status (tainted), schema_version, provider."`
 }

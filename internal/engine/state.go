@@ -40,7 +40,7 @@ type StateWrite struct {
 type StateView struct {
 	state.State
 	Life            Life      // of the lock's holder; zero without a lock
-	RestorableUntil time.Time // of a deleted state; zero of any other
+	RestorableUntil time.Time // of a deleted state; zero of any other, and of one that is being purged
 }
 
 // sender is who asks for something of a state, as the rules see it.
@@ -450,7 +450,7 @@ const staleRounds = 20
 func (e *Engine) viewState(ctx context.Context, tx Tx, s state.State) (StateView, error) {
 	life, err := e.lockLife(ctx, tx, s)
 	v := StateView{State: s, Life: life}
-	if !s.DeletedAt.IsZero() {
+	if !s.DeletedAt.IsZero() && !s.Purged() {
 		v.RestorableUntil = s.DeletedAt.Add(e.limits.DeletedKeep)
 	}
 	return v, err

@@ -1701,7 +1701,7 @@ export interface components {
             action: "added" | "removed" | "changed";
             /** @description Of the instance, with its index. */
             address: string;
-            attributes: components["schemas"]["AttributeChange"][] | null;
+            attributes: components["schemas"]["AttributeChange"][];
             /**
              * Format: int64
              * @description Attributes that differ beyond the ones listed.
@@ -1717,7 +1717,7 @@ export interface components {
             /** @description Without the index of an instance, such as module.net.aws_subnet.a */
             address: string;
             /** @description Its instances, as they stand in the document. */
-            details: components["schemas"]["ResourceInstance"][] | null;
+            details: components["schemas"]["ResourceInstance"][];
             /** Format: int64 */
             instances: number;
             /** @enum {string} */
@@ -1746,7 +1746,7 @@ export interface components {
         ResourceInstance: {
             /** @description With the index. */
             address: string;
-            attributes: components["schemas"]["StateValue"][] | null;
+            attributes: components["schemas"]["StateValue"][];
             /**
              * Format: int64
              * @description Attributes beyond the ones listed.
@@ -1946,7 +1946,7 @@ export interface components {
             name: string;
             /**
              * Format: date-time
-             * @description Of a deleted state: when its bytes and keys go.
+             * @description Of a deleted state: when its bytes and keys go; null where they are going now.
              */
             restorable_until: string | null;
             /**
@@ -1982,9 +1982,9 @@ export interface components {
              */
             more: number;
             /** @description By name. */
-            outputs: components["schemas"]["OutputChange"][] | null;
+            outputs: components["schemas"]["OutputChange"][];
             /** @description Those removed first, then changed, then added; each by address. */
-            resources: components["schemas"]["ResourceChange"][] | null;
+            resources: components["schemas"]["ResourceChange"][];
             /** Format: int64 */
             serial_from: number | null;
             /** Format: int64 */
@@ -2014,7 +2014,7 @@ export interface components {
         };
         StateOutputs: {
             /** @description By name. */
-            items: components["schemas"]["StateOutput"][] | null;
+            items: components["schemas"]["StateOutput"][];
             /**
              * Format: int64
              * @description Outputs beyond the ones listed.
@@ -2029,7 +2029,7 @@ export interface components {
             version: number;
         };
         StateResources: {
-            items: components["schemas"]["Resource"][] | null;
+            items: components["schemas"]["Resource"][];
             next: string;
             /** @description The list of this state has not been made yet; it will be within minutes. */
             pending: boolean;
