@@ -179,7 +179,9 @@ function VerifyPanel() {
         {v?.intact && (
           <Notice tone="green" role="status" title={`Intact: ${v.records.toLocaleString("en")} records`}>
             {v.unkeyed > 0 && (
-              <p>The first {v.unkeyed.toLocaleString("en")} are from before the server had any key; they prove nothing.</p>
+              <p>
+                The first {v.unkeyed.toLocaleString("en")} are from before the server had any key; they prove nothing.
+              </p>
             )}
             <p>Keep this anchor outside of Holdfast, and give it to the next check:</p>
             <CopyLine text={v.anchor} what="the anchor" />
