@@ -192,7 +192,10 @@ func TestListViews(t *testing.T) {
 		showCurrent(s, evil, api.StateVersion{Version: 4, Source: "rollback", Serial: &serial, Size: 10})
 	})
 	golden(t, "backend-config", func(s *screen) {
-		showBackend(s, "shop.main", "tofu", backendConfig{Address: "https://hf.example/api/tf-states/shop.main/state", LockMethod: "LOCK", UnlockMethod: "UNLOCK", Username: "token"})
+		showBackend(s, "shop.main", "tofu", backendConfig{
+			Address:     "https://hf.example/api/tf-states/shop.main/state",
+			LockAddress: "https://hf.example/api/tf-states/shop.main/lock", UnlockAddress: "https://hf.example/api/tf-states/shop.main/lock", LockMethod: "LOCK", UnlockMethod: "UNLOCK", Username: "token",
+		})
 	})
 	last := listedRun()
 	golden(t, "stacks", func(s *screen) {
