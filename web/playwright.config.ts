@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { defineConfig, devices } from "@playwright/test";
 
 const desktop = { ...devices["Desktop Chrome"], viewport: { width: 1280, height: 900 } };
-const phone = { ...devices["Desktop Chrome"], viewport: { width: 390, height: 844 }, hasTouch: true };
+const phone = { ...devices["Desktop Chrome"], viewport: { width: 360, height: 780 }, hasTouch: true };
 
 /** The browser of the system, by the names that systems give it. */
 function installed(): string {
@@ -35,6 +35,6 @@ export default defineConfig({
   projects: [
     { name: "desktop", testMatch: "pages.spec.ts", use: desktop },
     { name: "phone", testMatch: "pages.spec.ts", use: phone },
-    { name: "use", testMatch: "use.spec.ts", use: desktop },
+    { name: "use", testMatch: ["states.spec.ts", "use.spec.ts"], use: desktop },
   ],
 });

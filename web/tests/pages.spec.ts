@@ -72,6 +72,48 @@ const pages: { name: string; at: () => string; ready: (p: Page) => Promise<void>
     at: () => "/states/sealed",
     ready: (p) => expect(p.getByText("can neither read nor compare it")).toBeVisible(),
   },
+  {
+    name: "states-deleted",
+    at: () => "/states?show=deleted",
+    ready: (p) => expect(p.getByText("left to restore it")).toBeVisible(),
+  },
+  {
+    name: "state-deleted",
+    at: () => "/states/old-network",
+    ready: (p) => expect(p.getByRole("button", { name: "Restore" })).toBeVisible(),
+  },
+  {
+    name: "state-quarantine",
+    at: () => "/states/network?show=quarantined",
+    ready: async (p) => {
+      await expect(p.getByText("A save was refused, and is kept aside")).toBeVisible();
+      await expect(p.getByRole("button", { name: "Accept" })).toBeVisible();
+    },
+  },
+  {
+    name: "state-compare",
+    at: () => "/states/network?tab=compare&from=1&to=3",
+    ready: (p) => expect(p.getByText("aws_s3_bucket.logs_1")).toBeVisible(),
+  },
+  {
+    name: "state-resources",
+    at: () => "/states/network?tab=resources",
+    ready: async (p) => {
+      await expect(p.getByRole("region", { name: "Outputs" })).toBeVisible();
+      await p.getByRole("region", { name: "Resources" }).getByText("aws_db_instance.main").click();
+      await expect(p.getByText("storage")).toBeVisible();
+    },
+  },
+  {
+    name: "resources",
+    at: () => "/resources",
+    ready: (p) => expect(p.getByRole("link", { name: "aws_db_instance.main" })).toBeVisible(),
+  },
+  {
+    name: "state-use",
+    at: () => "/states/network?tab=use",
+    ready: (p) => expect(p.getByText("backend.tf")).toBeVisible(),
+  },
   { name: "agents", at: () => "/agents", ready: (p) => expect(p.getByText("never-seen").first()).toBeVisible() },
   { name: "audit", at: () => "/audit", ready: (p) => expect(p.getByText("Details").first()).toBeVisible() },
   {
@@ -129,4 +171,45 @@ test("dialog-agent and the account menu", async ({ signedIn: page }, info) => {
   await page.getByRole("banner").getByRole("button").click();
   await expect(page.getByRole("button", { name: "Sign out" })).toBeVisible();
   await look(page, "menu", info);
+});
+
+for (const [name, at, open] of [
+  ["dialog-unlock", "laptop", "Force unlock …"],
+  ["dialog-hold", "billing.main", "End the hold …"],
+  ["dialog-delete", "network", "Delete …"],
+  ["dialog-rollback", "network", "Roll back … to version 1"],
+  ["dialog-accept", "network", "Accept … version 4"],
+  ["dialog-purge", "old-network", "Purge …"],
+] as const) {
+  test(name, async ({ signedIn: page }, info) => {
+    await page.goto(`${served().address}/states/${at}`);
+    await page.getByRole("button", { name: open }).click();
+    const dialog = page.getByRole("dialog");
+    await expect(dialog).toBeVisible();
+    await expect(dialog).toHaveCSS("opacity", "1");
+    await expect(dialog.getByText("Loading")).toHaveCount(0);
+    await look(page, name, info);
+  });
+}
+
+test.describe("importing", () => {
+  test.use({ allowed: ["status of 404"] }); // it asks whether the names are free
+  test("dialog-import", async ({ signedIn: page }, info) => {
+    await page.goto(`${served().address}/states`);
+    await page.getByRole("button", { name: "Import states" }).click();
+    const file = (name: string, text = "{}") => ({ name, mimeType: "application/json", buffer: Buffer.from(text) });
+    await page
+      .getByLabel("Choose files")
+      .setInputFiles([
+        file("free.tfstate"),
+        file("network.tfstate"),
+        file("old-network.tfstate"),
+        file("empty.json", ""),
+      ]);
+    const dialog = page.getByRole("dialog");
+    await expect(dialog.getByText("There is a state of this name already")).toBeVisible();
+    await expect(dialog.getByText("A deleted state has this name")).toBeVisible();
+    await expect(dialog.getByText("The file is empty")).toBeVisible();
+    await look(page, "dialog-import", info);
+  });
 });

@@ -117,13 +117,27 @@ async function realRuns(env: NodeJS.ProcessEnv): Promise<{ done: string; asks: s
   }
 }
 
+/** Asks for something of the states; another answer than the wanted one, by default any 2xx, is an error. */
+export type Call = (method: string, where: string, body?: unknown, wanted?: number) => Promise<string>;
+
+export function caller(address: string, token: string): Call {
+  const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+  return async (method, where, body, wanted) => {
+    const path = where.startsWith("/") ? where : `/api/tf-states/${where}`;
+    const r = await fetch(address + path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await r.text();
+    if (wanted ? r.status !== wanted : !r.ok) throw new Error(`${method} ${path}: ${r.status} ${text}`);
+    return text;
+  };
+}
+
 /** States written over the http backend, as a tool would: one with many versions, one locked by a person, one encrypted. */
 async function states(address: string, token: string): Promise<void> {
-  const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
-  const call = async (method: string, where: string, body: unknown) => {
-    const r = await fetch(`${address}/api/tf-states/${where}`, { method, headers, body: JSON.stringify(body) });
-    if (!r.ok) throw new Error(`${method} ${where}: ${r.status} ${await r.text()}`);
-  };
+  const call = caller(address, token);
   const lock = (n: string, who: string) => ({
     ID: `lock-${n}`,
     Operation: "OperationTypeApply",
@@ -162,4 +176,63 @@ async function states(address: string, token: string): Promise<void> {
     "e1",
   );
   await call("POST", "laptop/lock", lock("held", "Žofie@日本-host\u202eevil"));
+  await call("POST", "network/import", networkState(1));
+  for (let serial = 2; serial <= 3; serial++) await write("network", networkState(serial), `n${serial}`);
+  await keepAside(call, "network", networkState(2));
+  await call("POST", "old-network/import", networkState(1));
+  await call("DELETE", "old-network");
+}
+
+/** A state as a tool would write it: each serial has something added, removed and changed, and a secret. */
+export function networkState(serial: number) {
+  const resource = (type: string, name: string, instances: unknown[], mode = "managed") => ({
+    mode,
+    type,
+    name,
+    provider: 'provider["registry.opentofu.org/hashicorp/aws"]',
+    instances,
+  });
+  const one = (attributes: Record<string, unknown>, sensitive: string[] = []) => ({
+    schema_version: 0,
+    attributes,
+    sensitive_attributes: sensitive.map((value) => [{ type: "get_attr", value }]),
+  });
+  const subnets = Array.from({ length: serial + 1 }, (_, i) => ({
+    index_key: i,
+    ...one({ id: `subnet-0${i}`, cidr_block: `10.0.${i}.0/24`, tags: { Name: `net-${i}` } }),
+  }));
+  return {
+    version: 4,
+    terraform_version: "1.12.6",
+    serial,
+    lineage: "6a0e3f1c-1a52-4f0c-9a5b-0d0a3c1a7e57",
+    outputs: {
+      vpc_id: { value: "vpc-0a1b2c", type: "string" },
+      subnets: { value: serial + 1, type: "number" },
+      admin_password: { value: `never-shown-${serial}`, type: "string", sensitive: true },
+    },
+    resources: [
+      resource("aws_vpc", "main", [
+        one({ id: "vpc-0a1b2c", cidr_block: "10.0.0.0/16", owner_id: serial, tags: { Name: `net v${serial}` } }),
+      ]),
+      resource("aws_subnet", "private", subnets),
+      resource("aws_db_instance", "main", [
+        one({ id: "db-1", password: `never-shown-${serial}`, storage: 10 * serial }, ["password"]),
+      ]),
+      resource("aws_s3_bucket", `logs_${serial}`, [one({ id: `logs-${serial}` })]),
+      resource("aws_region", "here", [one({ name: "eu-central-1" })], "data"),
+    ],
+    check_results: null,
+  };
+}
+
+/**
+ * Has a document refused under a lock, as one that is older than what was saved meanwhile: it is kept as a quarantined
+ * version.
+ */
+export async function keepAside(call: Call, name: string, document: unknown): Promise<void> {
+  const lock = { ID: `aside-${name}`, Operation: "OperationTypeApply", Who: "jan@laptop", Version: "1.12.6" };
+  await call("POST", `${name}/lock`, lock);
+  await call("POST", `${name}/state?ID=${lock.ID}`, document, 409);
+  await call("DELETE", `${name}/lock`, lock);
 }

@@ -17,8 +17,11 @@ export class Problem extends Error {
   }
 }
 
+/** What of an answer tells of a problem: fetch's Response has it. */
+type Answered = { status: number; statusText: string; headers: { get(name: string): string | null } };
+
 /** The problem an answer that is not 2xx stands for; body is what it held, parsed or as text. */
-export function problemOf(response: Response, body: unknown): Problem {
+export function problemOf(response: Answered, body: unknown): Problem {
   const requestId = response.headers.get("X-Request-Id") ?? "";
   if (isProblemBody(body))
     return new Problem({ ...body, request_id: body.request_id || requestId, status: response.status });

@@ -82,10 +82,17 @@ const states = createRoute({
   component: lazyRouteComponent(() => import("../states/states"), "StatesPage"),
 });
 
+const resources = createRoute({
+  getParentRoute: () => signedIn,
+  path: "/resources",
+  validateSearch: texts("q", "cursor"),
+  component: lazyRouteComponent(() => import("../states/search"), "ResourcesPage"),
+});
+
 const state = createRoute({
   getParentRoute: () => signedIn,
   path: "/states/$state",
-  validateSearch: texts("cursor"),
+  validateSearch: texts("tab", "show", "cursor", "from", "to", "q"),
   component: lazyRouteComponent(() => import("../states/state"), "StatePage"),
 });
 
@@ -105,7 +112,10 @@ const audit = createRoute({
 
 export function newRouter(queryClient: QueryClient) {
   return createRouter({
-    routeTree: root.addChildren([signin, signedIn.addChildren([home, runs, run, states, state, agents, audit])]),
+    routeTree: root.addChildren([
+      signin,
+      signedIn.addChildren([home, runs, run, states, resources, state, agents, audit]),
+    ]),
     context: { queryClient },
     defaultPreload: "intent",
     defaultPreloadStaleTime: 0,

@@ -4,6 +4,7 @@ import { isSignedOut, Problem } from "../api/problem";
 
 export type Permission =
   | "tf_state:read"
+  | "tf_state:write"
   | "tf_state:manage"
   | "run:start"
   | "run:approve"

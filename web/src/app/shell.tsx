@@ -12,6 +12,7 @@ const WhoMenu = lazy(() => import("./who"));
 /** What is around every page of somebody signed in. */
 export function Shell() {
   const mayAudit = useMay("audit:read");
+  const inStates = useLocation().pathname === "/resources"; // another way into the states
   useSlash();
   const main = useFocusOnNewPage();
   return (
@@ -27,7 +28,9 @@ export function Shell() {
           </Link>
           <nav className={css.nav} aria-label="Pages">
             <Link to="/runs">Runs</Link>
-            <Link to="/states">States</Link>
+            <Link to="/states" {...(inStates && { "aria-current": "page" })}>
+              States
+            </Link>
             <Link to="/agents">Agents</Link>
             {mayAudit && <Link to="/audit">Audit</Link>}
           </nav>

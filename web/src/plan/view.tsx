@@ -6,8 +6,8 @@ import { Badge, Notice, type Tone } from "../ui/badge";
 import { Empty, Loading } from "../ui/page";
 import { Text } from "../ui/text";
 import ui from "../ui/ui.module.css";
+import { Folding } from "./folding";
 import {
-  type Attribute,
   type Change,
   type Class,
   ending,
@@ -15,8 +15,6 @@ import {
   type OutputChange,
   type Planned,
   reasonText,
-  type Side,
-  sides,
   type View,
 } from "./plan";
 import css from "./view.module.css";
@@ -37,11 +35,7 @@ const classes: Record<Class, { label: string; tone: Tone }> = {
 
 function ClassBadge({ of }: { of: Class }) {
   const c = classes[of] ?? classes.unknown;
-  return (
-    <span>
-      <Badge tone={c.tone}>{c.label}</Badge>
-    </span>
-  );
+  return <Badge tone={c.tone}>{c.label}</Badge>;
 }
 
 /** The plan of a run as a list: what ends objects first, each attribute with what it was and what it will be. */
@@ -235,12 +229,12 @@ function ChangeRow({ change: c, open }: { change: Change; open: boolean }) {
   return (
     <Folding
       open={open}
-      cls={c.class}
+      badge={<ClassBadge of={c.class} />}
       name={c.address}
       notes={notes}
       attributes={c.attributes}
       leftOut={c.attributes_left_out ?? 0}
-      forces={(path) => forcesReplacement(c, path)}
+      forces={(path) => c.class === "replace" && forcesReplacement(c, path)}
     />
   );
 }
@@ -249,138 +243,13 @@ function OutputRow({ output: o }: { output: OutputChange }) {
   return (
     <Folding
       open
-      cls={o.class}
+      badge={<ClassBadge of={o.class} />}
       name={o.name}
       notes={o.sensitive ? [<span key="s">sensitive</span>] : []}
       attributes={o.attributes}
       leftOut={o.attributes_left_out ?? 0}
-      forces={() => false}
     />
   );
-}
-
-function Folding({
-  open,
-  cls,
-  name,
-  notes,
-  attributes,
-  leftOut,
-  forces,
-}: {
-  open: boolean;
-  cls: Class;
-  name: string;
-  notes: ReactNode[];
-  attributes: Attribute[];
-  leftOut: number;
-  forces: (path: string) => boolean;
-}) {
-  const [isOpen, setOpen] = useState(open);
-  const head = (
-    <>
-      <ClassBadge of={cls} />
-      <span className={css.address}>
-        <code>
-          <Text limit={300}>{name}</Text>
-        </code>
-        {notes.map((n, i) => (
-          <span key={i} className={css.notes}>
-            {" · "}
-            {n}
-          </span>
-        ))}
-      </span>
-    </>
-  );
-  if (attributes.length === 0 && leftOut === 0) {
-    return (
-      <div className={css.change}>
-        <div className={css.plainHead}>{head}</div>
-      </div>
-    );
-  }
-  return (
-    <details className={css.change} open={isOpen} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>{head}</summary>
-      {isOpen && <Attributes cls={cls} of={attributes} leftOut={leftOut} forces={forces} />}
-    </details>
-  );
-}
-
-function Attributes({
-  cls,
-  of,
-  leftOut,
-  forces,
-}: {
-  cls: Class;
-  of: Attribute[];
-  leftOut: number;
-  forces: (path: string) => boolean;
-}) {
-  return (
-    <>
-      <table className={css.attributes}>
-        <thead>
-          <tr>
-            <th scope="col">Attribute</th>
-            <th scope="col">Before</th>
-            <th scope="col">After</th>
-          </tr>
-        </thead>
-        <tbody>
-          {of.map((a) => {
-            const s = sides(a);
-            return (
-              <tr key={a.path}>
-                <td>
-                  <code>
-                    <Text limit={300}>{a.path || "value"}</Text>
-                  </code>
-                  {cls === "replace" && forces(a.path) && <div className={css.force}>forces the replacement</div>}
-                  {a.cut && <div className={css.notes}>cut: it is longer</div>}
-                </td>
-                <td className={css.before} data-label="before">
-                  <Value side={s.before} />
-                </td>
-                <td className={css.after} data-label="after">
-                  <Value side={s.after} />
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-      {leftOut > 0 && (
-        <p
-          className={`${css.more} dim`}
-        >{`${leftOut.toLocaleString("en")} more attributes change and are not listed.`}</p>
-      )}
-    </>
-  );
-}
-
-function Value({ side }: { side: Side }) {
-  switch (side.kind) {
-    case "value":
-      return (
-        <code className={css.value}>
-          <Text limit={600}>{side.text}</Text>
-        </code>
-      );
-    case "text":
-      return (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-        <pre className={css.value} tabIndex={0}>
-          <Text lines>{side.text}</Text>
-        </pre>
-      );
-    case "sensitive":
-      return <span className={css.sensitive}>({side.text})</span>;
-    default:
-      return <span className={css.word}>({side.text})</span>;
-  }
 }
 
 function Checks({ view }: { view: View }) {
