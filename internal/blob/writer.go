@@ -22,6 +22,7 @@ type writer struct {
 	key    string
 	part   *[partBytes]byte // nil before the first byte and after the last
 	n      int
+	torn   bool   // a request failed, and may still be reading part
 	upload string // id; "" while everything fits into one part
 	done   []minio.CompletePart
 }
@@ -62,6 +63,7 @@ func (w *writer) send() error {
 	made, err := core.PutObjectPart(ctx, bucket, w.key, w.upload, len(w.done)+1, bytes.NewReader(data), int64(w.n),
 		minio.PutObjectPartOptions{Md5Base64: sum(data)})
 	if err != nil {
+		w.torn = true
 		return w.s.explain(err)
 	}
 	w.done = append(w.done, minio.CompletePart{PartNumber: made.PartNumber, ETag: made.ETag})
@@ -104,6 +106,7 @@ func (w *writer) put() error {
 	data := w.part[:w.n]
 	_, err := w.s.core.PutObject(ctx, w.s.options.Bucket, w.key, bytes.NewReader(data), int64(w.n), sum(data), "",
 		minio.PutObjectOptions{ContentType: contentType})
+	w.torn = err != nil
 	return w.s.explain(err)
 }
 
@@ -119,9 +122,11 @@ func (w *writer) Discard() {
 	w.upload = ""
 }
 
+// release gives the memory back, unless a request that failed may still be sending from it: an HTTP transport may go on
+// with that after it has given its error.
 func (w *writer) release() {
-	if w.part != nil {
+	if w.part != nil && !w.torn {
 		w.s.parts.Put(w.part)
-		w.part = nil
 	}
+	w.part = nil
 }

@@ -157,9 +157,18 @@ func TestLargeStateInObjectStore(t *testing.T) {
 		if got := s.read(t, ann, "net"); got != bigDoc(9, "other", "quarantined") {
 			t.Errorf("%d bytes came back after deletion and restore, or others", len(got))
 		}
+		s.sweepAway(t)
+		left := len(server.Objects(bucket))
 		if err := s.DeleteState(t.Context(), eve, "net", true); err != nil {
 			t.Fatal(err)
 		}
+		for range 2 { // whoever reads it has time to finish
+			if err := s.Housekeep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.advance(4 * time.Minute)
+		}
+		wantObjects(t, server, left)
 		s.sweepAway(t)
 		wantObjects(t, server, 0)
 	})

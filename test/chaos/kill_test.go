@@ -16,9 +16,9 @@ func TestKilledServerLosesNothing(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) { killServer(t, pgtest.New(t)) })
 }
 
-func killServer(t *testing.T, database string) {
+func killServer(t *testing.T, database string, more ...string) {
 	kills := sized(100, 5)
-	m := start(t, t.TempDir(), database)
+	m := start(t, t.TempDir(), database, more...)
 	s := put(t, m)
 	anchor := ""
 	for i := range kills {

@@ -89,6 +89,14 @@ func (s *Server) Path(bucket, key string) string {
 	return filepath.Join(s.dir, bucket, filepath.FromSlash(key))
 }
 
+// Lose has the server lose an object.
+func (s *Server) Lose(bucket, key string) {
+	s.tb.Helper()
+	if err := os.Remove(s.Path(bucket, key)); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
 // Objects are the keys in a bucket, bytewise.
 func (s *Server) Objects(bucket string) (keys []string) {
 	s.tb.Helper()
