@@ -263,28 +263,14 @@ func (e *Engine) putHead(ctx context.Context, tx Tx, a access.Actor, s state.Sta
 		return err
 	}
 	if added && s.Versions > int64(e.limits.KeepVersions) {
-		if err := e.dropOld(ctx, tx, s.ID); err != nil {
-			return err
+		// Two at a time, so that a lowered limit is reached without one write paying for all of it.
+		if err := tx.DropBeyond(ctx, s.ID, e.limits.KeepVersions, 2); err != nil {
+			return fmt.Errorf("drop versions beyond the newest %d: %w", e.limits.KeepVersions, err)
 		}
 	}
 	data := auditVersion(v)
 	data.From = from
 	return e.record(ctx, tx, a, action, s.Name, data)
-}
-
-// dropOld keeps the newest versions. Two at a time, so that a lowered limit is reached without one write paying for
-// all of it.
-func (e *Engine) dropOld(ctx context.Context, tx Tx, stateID string) error {
-	numbers, err := tx.VersionsBeyond(ctx, stateID, e.limits.KeepVersions, 2)
-	if err != nil {
-		return fmt.Errorf("find versions beyond the newest %d: %w", e.limits.KeepVersions, err)
-	}
-	for _, n := range numbers {
-		if err := tx.DeleteVersion(ctx, stateID, n); err != nil {
-			return fmt.Errorf("drop version %d: %w", n, err)
-		}
-	}
-	return nil
 }
 
 // versionRecord is what the audit log says of a version.

@@ -101,9 +101,9 @@ type VersionTx interface {
 	// VersionBefore is the number of the newest version before this one that is not quarantined; 0 without one.
 	VersionBefore(ctx context.Context, stateID string, number int64) (int64, error)
 	DeleteVersion(ctx context.Context, stateID string, number int64) error
-	// VersionsBeyond are the numbers of versions older than the newest keep, without the head and quarantined
-	// ones, at most limit of them, oldest first.
-	VersionsBeyond(ctx context.Context, stateID string, keep, limit int) ([]int64, error)
+	// DropBeyond deletes versions older than the newest keep, and their objects: at most limit of them, oldest first,
+	// never the head or a quarantined one.
+	DropBeyond(ctx context.Context, stateID string, keep, limit int) error
 }
 
 // ResourceTx is the resources of states' current documents, by name.

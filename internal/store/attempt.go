@@ -33,7 +33,7 @@ func (t *tx) AttemptForUpdate(ctx context.Context, id string) (run.Attempt, erro
 	}
 	a, err := t.Attempt(ctx, id)
 	if err == nil {
-		t.lockedRow(id)
+		t.lockedRow(id, 0)
 	}
 	return a, err
 }

@@ -16,6 +16,9 @@ type Session interface {
 	// Later runs a statement whose answer nobody waits for: at the latest with the next one that is waited for, or with
 	// the commit, and after all those before it. Should it fail, that one fails, with what failed makes of the error.
 	Later(ctx context.Context, failed func(error) error, query string, args ...any) error
+	// Notes are what updates of one transaction leave for each other, such as what was read and cannot change before its
+	// end. They are gone with the transaction, and with any update of it that is undone.
+	Notes() map[string]any
 }
 
 // Dialect is everything in which the databases differ. The SQL is the same for all of them.

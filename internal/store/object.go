@@ -133,6 +133,21 @@ func (t *tx) DeleteObject(ctx context.Context, id string) error {
 	return t.err("deleting", "object", t.q.DeleteChunks(ctx, id))
 }
 
+// dropObject is DeleteObject for an attached object whose row was read in this transaction.
+func (t *tx) dropObject(ctx context.Context, o db.OpenVersionRow) error {
+	q := t.afterwards("deleting", "object")
+	if err := q.DropObject(ctx, o.ID); err != nil {
+		return err
+	}
+	switch {
+	case o.Place != engine.PlaceDatabase:
+		return q.AddDoomedBlob(ctx, o.ID, o.Org, o.Kind)
+	case o.Chunks > 0:
+		return q.DeleteChunks(ctx, o.ID)
+	}
+	return nil
+}
+
 func (t *tx) SweepStaged(ctx context.Context, before time.Time, limit int) (int, error) {
 	objects, err := t.abandoned(ctx, before, limit)
 	if err != nil {

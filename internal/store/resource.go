@@ -34,7 +34,7 @@ func (t *tx) SetResources(ctx context.Context, org, stateID string, rs []state.R
 	if err != nil {
 		return t.err("storing", "resource list", err)
 	}
-	n, err := t.q.SetStateResources(ctx, list.Hash, list.Truncated, stateID)
+	n, err := t.changing(stateID, "storing", "state").SetStateResources(ctx, list.Hash, list.Truncated, stateID)
 	return t.one("storing", "state", n, err)
 }
 

@@ -61,7 +61,7 @@ func (t *tx) RunForUpdate(ctx context.Context, id string) (run.Run, error) {
 	}
 	r, err := t.Run(ctx, "", id)
 	if err == nil {
-		t.lockedRow(id)
+		t.lockedRow(id, 0)
 	}
 	return r, err
 }

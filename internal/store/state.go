@@ -23,7 +23,7 @@ func (t *tx) StateForUpdate(ctx context.Context, org, name string) (state.State,
 	}
 	s, err := t.State(ctx, org, name)
 	if err == nil {
-		t.lockedRow(s.ID)
+		t.lockedRow(s.ID, s.Versions)
 	}
 	return s, err
 }
@@ -41,11 +41,15 @@ func (t *tx) CreateState(ctx context.Context, s state.State) error {
 	if err != nil {
 		return err
 	}
-	return t.err("creating", "state", t.q.CreateState(ctx, db.CreateStateParams{
+	err = t.q.CreateState(ctx, db.CreateStateParams{
 		ID: s.ID, Org: s.Org, Name: s.Name, CreatedAt: micros(s.CreatedAt), UpdatedAt: f.UpdatedAt,
 		DeletedAt: f.DeletedAt, Versions: f.Versions, Head: f.Head, LockKey: f.LockKey, LockInfo: f.LockInfo,
 		LockHolder: f.LockHolder, LockTakenAt: f.LockTakenAt, HoldRun: f.HoldRun, HoldSince: f.HoldSince,
-	}))
+	})
+	if err == nil {
+		t.lockedRow(s.ID, s.Versions)
+	}
+	return t.err("creating", "state", err)
 }
 
 func (t *tx) UpdateState(ctx context.Context, s state.State) error {

@@ -28,7 +28,7 @@ func (t *tx) TaskForUpdate(ctx context.Context, id string) (run.Task, error) {
 	}
 	k, err := t.Task(ctx, id)
 	if err == nil {
-		t.lockedRow(id)
+		t.lockedRow(id, 0)
 	}
 	return k, err
 }

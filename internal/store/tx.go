@@ -25,7 +25,7 @@ type tx struct {
 	begun   bool  // a statement has been
 	failed  error // the first statement's failure, which every later statement repeats
 	topics  []string
-	mine    map[string]bool // ids of rows that this transaction has locked and not deleted
+	mine    map[string]int64 // ids of rows that this transaction has locked and not deleted; see lockedRow
 }
 
 var _ engine.Tx = (*tx)(nil)
@@ -130,18 +130,18 @@ func (t *tx) afterwards(doing, noun string) *db.Queries { return db.New(afterwar
 // changing is afterwards for a change of the row id where this transaction has locked it, so that it is sure to be
 // there; else the answer, which says so, is waited for.
 func (t *tx) changing(id, doing, noun string) *db.Queries {
-	if t.mine[id] {
+	if _, locked := t.mine[id]; locked {
 		return t.afterwards(doing, noun)
 	}
 	return t.q
 }
 
-// lockedRow keeps what changing goes by.
-func (t *tx) lockedRow(id string) {
+// lockedRow keeps what changing goes by, and of a state how many versions it has counted.
+func (t *tx) lockedRow(id string, versions int64) {
 	if t.mine == nil {
-		t.mine = map[string]bool{}
+		t.mine = map[string]int64{}
 	}
-	t.mine[id] = true
+	t.mine[id] = versions
 }
 
 type afterwards struct {

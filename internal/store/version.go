@@ -19,16 +19,28 @@ func (t *tx) PutVersion(ctx context.Context, v state.Version) error {
 	if err != nil {
 		return err
 	}
-	inserted, err := t.q.InsertVersion(ctx, db.InsertVersionParams{
+	row := db.AddVersionParams{
 		ID: v.ID, StateID: v.StateID, Number: v.Number, Serial: int64(v.Serial.N), SerialKnown: v.Serial.Known,
 		Lineage: v.Lineage, Size: v.Size, SHA256: v.SHA256, MD5: v.MD5, Source: string(v.Source), Encrypted: v.Encrypted,
 		Quarantined: v.Quarantined, Terraform: v.Terraform, KeyKind: v.Key.Kind, KeyName: v.Key.Name,
 		KeyVersion: v.Key.Version, CreatedAt: micros(v.CreatedAt), MadeBy: by, LockKey: v.LockKey, LockID: v.LockID,
-	})
+	}
+	// A state that is locked counts its versions: a number beyond them is free.
+	if versions, locked := t.mine[v.StateID]; locked && v.Number > versions {
+		t.mine[v.StateID] = v.Number
+		return t.afterwards("storing", "version").AddVersion(ctx, row)
+	} else if locked {
+		return t.replaceVersion(ctx, row)
+	}
+	inserted, err := t.q.InsertVersion(ctx, db.InsertVersionParams(row))
 	if err != nil || inserted == 1 {
 		return t.err("storing", "version", err)
 	}
-	before, err := t.q.OpenVersionID(ctx, v.StateID, v.Number, v.LockKey)
+	return t.replaceVersion(ctx, row)
+}
+
+func (t *tx) replaceVersion(ctx context.Context, v db.AddVersionParams) error {
+	before, err := t.q.OpenVersion(ctx, v.StateID, v.Number, v.LockKey)
 	if err != nil {
 		if err := t.err("replacing", "version", err); !fault.Is(err, fault.NotFound) {
 			return err
@@ -36,18 +48,15 @@ func (t *tx) PutVersion(ctx context.Context, v state.Version) error {
 		return t.err("replacing", "version", fault.New(fault.Conflict, "version_fixed",
 			"Version %d is stored, and the lock it was written under has ended. It cannot change any more.", v.Number))
 	}
-	if _, err := t.q.ReplaceVersion(ctx, db.ReplaceVersionParams{
-		ID: v.ID, Serial: int64(v.Serial.N), SerialKnown: v.Serial.Known, Lineage: v.Lineage, Size: v.Size, SHA256: v.SHA256,
-		MD5: v.MD5, Source: string(v.Source), Encrypted: v.Encrypted, Quarantined: v.Quarantined, Terraform: v.Terraform,
-		KeyKind: v.Key.Kind, KeyName: v.Key.Name, KeyVersion: v.Key.Version, CreatedAt: micros(v.CreatedAt), MadeBy: by,
+	if err := t.afterwards("replacing", "version").ReplaceVersion(ctx, db.ReplaceVersionParams{
+		ID: v.ID, Serial: v.Serial, SerialKnown: v.SerialKnown, Lineage: v.Lineage, Size: v.Size, SHA256: v.SHA256,
+		MD5: v.MD5, Source: v.Source, Encrypted: v.Encrypted, Quarantined: v.Quarantined, Terraform: v.Terraform,
+		KeyKind: v.KeyKind, KeyName: v.KeyName, KeyVersion: v.KeyVersion, CreatedAt: v.CreatedAt, MadeBy: v.MadeBy,
 		LockID: v.LockID, StateID: v.StateID, Number: v.Number,
-	}); err != nil {
-		return t.err("replacing", "version", err)
+	}); err != nil || before.ID == v.ID {
+		return err
 	}
-	if before == v.ID {
-		return nil
-	}
-	return t.DeleteObject(ctx, before)
+	return t.dropObject(ctx, before)
 }
 
 func (t *tx) Version(ctx context.Context, stateID string, number int64) (state.Version, error) {
@@ -99,9 +108,21 @@ func (t *tx) DeleteVersion(ctx context.Context, stateID string, number int64) er
 	return t.DeleteObject(ctx, id)
 }
 
-func (t *tx) VersionsBeyond(ctx context.Context, stateID string, keep, limit int) ([]int64, error) {
-	numbers, err := t.q.VersionsBeyond(ctx, stateID, int32(keep), int32(limit))
-	return numbers, t.err("listing", "version", err)
+func (t *tx) DropBeyond(ctx context.Context, stateID string, keep, limit int) error {
+	old, err := t.q.VersionsBeyond(ctx, stateID, int32(keep), int32(limit))
+	if err != nil {
+		return t.err("listing", "version", err)
+	}
+	for _, v := range old {
+		if err := t.afterwards("dropping", "version").DropVersion(ctx, stateID, v.Number); err != nil {
+			return err
+		}
+		o := db.OpenVersionRow{ID: v.ID, Chunks: v.Chunks, Place: v.Place, Org: v.Org, Kind: v.Kind}
+		if err := t.dropObject(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func version(r db.Version) (state.Version, error) {

@@ -122,6 +122,15 @@ func (q *Queries) DeleteSomeChunks(ctx context.Context, object string, count int
 	return result.RowsAffected()
 }
 
+const dropObject = `-- name: DropObject :exec
+DELETE FROM objects WHERE id = $1
+`
+
+func (q *Queries) DropObject(ctx context.Context, id string) error {
+	_, err := q.db.ExecContext(ctx, dropObject, id)
+	return err
+}
+
 const hasObject = `-- name: HasObject :one
 SELECT EXISTS (SELECT 1 FROM objects WHERE id = $1)
 `

@@ -9,6 +9,61 @@ import (
 	"context"
 )
 
+const addVersion = `-- name: AddVersion :exec
+INSERT INTO versions (id, state_id, number, serial, serial_known, lineage, size, sha256, md5, source, encrypted,
+    quarantined, terraform, key_kind, key_name, key_version, created_at, made_by, lock_key, lock_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+`
+
+type AddVersionParams struct {
+	ID          string
+	StateID     string
+	Number      int64
+	Serial      int64
+	SerialKnown bool
+	Lineage     string
+	Size        int64
+	SHA256      string
+	MD5         string
+	Source      string
+	Encrypted   bool
+	Quarantined bool
+	Terraform   string
+	KeyKind     string
+	KeyName     string
+	KeyVersion  string
+	CreatedAt   int64
+	MadeBy      string
+	LockKey     string
+	LockID      string
+}
+
+func (q *Queries) AddVersion(ctx context.Context, arg AddVersionParams) error {
+	_, err := q.db.ExecContext(ctx, addVersion,
+		arg.ID,
+		arg.StateID,
+		arg.Number,
+		arg.Serial,
+		arg.SerialKnown,
+		arg.Lineage,
+		arg.Size,
+		arg.SHA256,
+		arg.MD5,
+		arg.Source,
+		arg.Encrypted,
+		arg.Quarantined,
+		arg.Terraform,
+		arg.KeyKind,
+		arg.KeyName,
+		arg.KeyVersion,
+		arg.CreatedAt,
+		arg.MadeBy,
+		arg.LockKey,
+		arg.LockID,
+	)
+	return err
+}
+
 const deleteVersion = `-- name: DeleteVersion :one
 DELETE FROM versions WHERE state_id = $1 AND number = $2 RETURNING id
 `
@@ -18,6 +73,15 @@ func (q *Queries) DeleteVersion(ctx context.Context, stateID string, number int6
 	var id string
 	err := row.Scan(&id)
 	return id, err
+}
+
+const dropVersion = `-- name: DropVersion :exec
+DELETE FROM versions WHERE state_id = $1 AND number = $2
+`
+
+func (q *Queries) DropVersion(ctx context.Context, stateID string, number int64) error {
+	_, err := q.db.ExecContext(ctx, dropVersion, stateID, number)
+	return err
 }
 
 const insertVersion = `-- name: InsertVersion :execrows
@@ -79,18 +143,34 @@ func (q *Queries) InsertVersion(ctx context.Context, arg InsertVersionParams) (i
 	return result.RowsAffected()
 }
 
-const openVersionID = `-- name: OpenVersionID :one
-SELECT v.id FROM versions v JOIN states s ON s.id = v.state_id
+const openVersion = `-- name: OpenVersion :one
+SELECT v.id, COALESCE(o.chunks, 0) AS chunks, COALESCE(o.place, '') AS place, COALESCE(o.org, '') AS org,
+    COALESCE(o.kind, '') AS kind
+FROM versions v JOIN states s ON s.id = v.state_id LEFT JOIN objects o ON o.id = v.id
 WHERE v.state_id = $1 AND v.number = $2
     AND v.lock_key = $3 AND s.lock_key = $3 AND v.lock_key <> ''
 `
 
-// The id of a version that may still be replaced: the lock it was written under is held.
-func (q *Queries) OpenVersionID(ctx context.Context, stateID string, number int64, lockKey string) (string, error) {
-	row := q.db.QueryRowContext(ctx, openVersionID, stateID, number, lockKey)
-	var id string
-	err := row.Scan(&id)
-	return id, err
+type OpenVersionRow struct {
+	ID     string
+	Chunks int64
+	Place  string
+	Org    string
+	Kind   string
+}
+
+// The object of a version that may still be replaced: the lock it was written under is held.
+func (q *Queries) OpenVersion(ctx context.Context, stateID string, number int64, lockKey string) (OpenVersionRow, error) {
+	row := q.db.QueryRowContext(ctx, openVersion, stateID, number, lockKey)
+	var i OpenVersionRow
+	err := row.Scan(
+		&i.ID,
+		&i.Chunks,
+		&i.Place,
+		&i.Org,
+		&i.Kind,
+	)
+	return i, err
 }
 
 const quarantinedVersions = `-- name: QuarantinedVersions :many
@@ -143,7 +223,7 @@ func (q *Queries) QuarantinedVersions(ctx context.Context, stateID string, befor
 	return items, nil
 }
 
-const replaceVersion = `-- name: ReplaceVersion :execrows
+const replaceVersion = `-- name: ReplaceVersion :exec
 UPDATE versions SET id = $1, serial = $2, serial_known = $3, lineage = $4, size = $5, sha256 = $6, md5 = $7,
     source = $8, encrypted = $9, quarantined = $10, terraform = $11, key_kind = $12, key_name = $13,
     key_version = $14, created_at = $15, made_by = $16, lock_id = $17
@@ -172,8 +252,8 @@ type ReplaceVersionParams struct {
 	Number      int64
 }
 
-func (q *Queries) ReplaceVersion(ctx context.Context, arg ReplaceVersionParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, replaceVersion,
+func (q *Queries) ReplaceVersion(ctx context.Context, arg ReplaceVersionParams) error {
+	_, err := q.db.ExecContext(ctx, replaceVersion,
 		arg.ID,
 		arg.Serial,
 		arg.SerialKnown,
@@ -194,10 +274,7 @@ func (q *Queries) ReplaceVersion(ctx context.Context, arg ReplaceVersionParams) 
 		arg.StateID,
 		arg.Number,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return err
 }
 
 const version = `-- name: Version :one
@@ -296,7 +373,9 @@ func (q *Queries) Versions(ctx context.Context, stateID string, before int64, co
 }
 
 const versionsBeyond = `-- name: VersionsBeyond :many
-SELECT v.number FROM versions v
+SELECT v.id, COALESCE(o.chunks, 0) AS chunks, COALESCE(o.place, '') AS place, COALESCE(o.org, '') AS org,
+    COALESCE(o.kind, '') AS kind, v.number
+FROM versions v LEFT JOIN objects o ON o.id = v.id
 WHERE v.state_id = $1 AND NOT v.quarantined
     AND v.number <> (SELECT s.head FROM states s WHERE s.id = $1)
     AND v.number <= (SELECT k.number FROM versions k WHERE k.state_id = $1 AND NOT k.quarantined
@@ -304,19 +383,35 @@ WHERE v.state_id = $1 AND NOT v.quarantined
 ORDER BY v.number LIMIT $3
 `
 
-func (q *Queries) VersionsBeyond(ctx context.Context, stateID string, keep int32, count int32) ([]int64, error) {
+type VersionsBeyondRow struct {
+	ID     string
+	Chunks int64
+	Place  string
+	Org    string
+	Kind   string
+	Number int64
+}
+
+func (q *Queries) VersionsBeyond(ctx context.Context, stateID string, keep int32, count int32) ([]VersionsBeyondRow, error) {
 	rows, err := q.db.QueryContext(ctx, versionsBeyond, stateID, keep, count)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []VersionsBeyondRow
 	for rows.Next() {
-		var number int64
-		if err := rows.Scan(&number); err != nil {
+		var i VersionsBeyondRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Chunks,
+			&i.Place,
+			&i.Org,
+			&i.Kind,
+			&i.Number,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, number)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err

@@ -95,8 +95,15 @@ func (a *answer) Next(into []driver.Value) error {
 }
 
 // read takes a statement's answer in, with its rows where they are asked for.
-func read(r *pgconn.ResultReader, st *statement, whole bool) (*answer, error) {
+func read(r *pgconn.ResultReader, whole bool) (*answer, error) {
 	a := &answer{}
+	fields := r.FieldDescriptions()
+	if whole {
+		a.columns = make([]string, len(fields))
+	}
+	for i := range a.columns {
+		a.columns[i] = fields[i].Name
+	}
 	for whole && r.NextRow() {
 		values := r.Values()
 		row := make([]driver.Value, len(values))
@@ -105,7 +112,7 @@ func read(r *pgconn.ResultReader, st *statement, whole bool) (*answer, error) {
 				continue
 			}
 			var err error
-			if row[i], err = decode(st.Fields[i].DataTypeOID, v); err != nil {
+			if row[i], err = decode(fields[i], v); err != nil {
 				_, _ = r.Close()
 				return nil, err
 			}
@@ -117,10 +124,6 @@ func read(r *pgconn.ResultReader, st *statement, whole bool) (*answer, error) {
 		return a, err
 	}
 	a.tag, a.changed = tag.String(), driver.RowsAffected(tag.RowsAffected())
-	a.columns = make([]string, len(st.Fields))
-	for i, f := range st.Fields {
-		a.columns[i] = f.Name
-	}
 	return a, nil
 }
 
@@ -138,9 +141,12 @@ func formatOf(oid uint32) int16 {
 	return asText
 }
 
-// decode reads a value as formatOf has it sent.
-func decode(oid uint32, b []byte) (driver.Value, error) {
-	switch {
+// decode reads a value as it was sent.
+func decode(f pgconn.FieldDescription, b []byte) (driver.Value, error) {
+	if f.Format == asText {
+		return string(b), nil
+	}
+	switch oid := f.DataTypeOID; {
 	case oid == pgtype.Int8OID && len(b) == 8:
 		return int64(binary.BigEndian.Uint64(b)), nil //nolint:gosec // the same bits
 	case oid == pgtype.Int4OID && len(b) == 4:
@@ -149,10 +155,10 @@ func decode(oid uint32, b []byte) (driver.Value, error) {
 		return b[0] != 0, nil
 	case oid == pgtype.ByteaOID:
 		return append([]byte{}, b...), nil
-	case formatOf(oid) == asText, oid == pgtype.TextOID:
+	case oid == pgtype.TextOID:
 		return string(b), nil
 	}
-	return nil, fmt.Errorf("a value of type %d has %d bytes", oid, len(b))
+	return nil, fmt.Errorf("a value of type %d has %d bytes", f.DataTypeOID, len(b))
 }
 
 // encode writes arguments as PostgreSQL reads them: as text, but for bytes. They are valid until the next call.

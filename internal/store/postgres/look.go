@@ -63,6 +63,8 @@ func (looker) ExecContext(context.Context, string, ...any) (sql.Result, error) {
 
 func (looker) PrepareContext(context.Context, string) (*sql.Stmt, error) { return nil, errOnlyLooks }
 
+func (looker) Notes() map[string]any { return nil }
+
 func (looker) Later(context.Context, func(error) error, string, ...any) error { return errOnlyLooks }
 
 func (l *looks) ask(ctx context.Context, query string, args []any) (*answer, error) {

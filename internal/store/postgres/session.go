@@ -33,11 +33,16 @@ type session struct {
 
 	// Of the transaction:
 	broken  bool // a statement has failed: only a rollback is left
+	notes   map[string]any
 	part    int  // which of the updates that share it runs
 	written bool // a statement of that part that writes was sent
 }
 
-// statement is one that the connection has compiled.
+// mostKnown bounds how many statements a connection keeps compiled. All that are written down are fewer; of those that
+// are put together, such as for many rows at once, there is no end.
+const mostKnown = 400
+
+// statement is one that the connection has compiled, or, with no description, one to be compiled each time.
 type statement struct {
 	*pgconn.StatementDescription
 	formats []int16 // of its columns
@@ -61,7 +66,7 @@ func (p *database) sessionOf(c *pgxpool.Conn) *session {
 	if s, ok := kept[sessionKey].(*session); ok {
 		return s
 	}
-	s := &session{database: p, conn: c.Conn(), known: map[string]*statement{}, scratch: make([]byte, 0, 512), batch: &pgconn.Batch{}}
+	s := &session{database: p, conn: c.Conn(), known: map[string]*statement{}, notes: map[string]any{}, scratch: make([]byte, 0, 512), batch: &pgconn.Batch{}}
 	kept[sessionKey] = s
 	return s
 }
@@ -69,7 +74,11 @@ func (p *database) sessionOf(c *pgxpool.Conn) *session {
 // reset forgets what is left of the last transaction.
 func (s *session) reset() {
 	s.batch, s.waiting, s.broken, s.part, s.written = &pgconn.Batch{}, s.waiting[:0], false, 0, false
+	clear(s.notes)
 }
+
+// Notes are for the updates of one transaction.
+func (s *session) Notes() map[string]any { return s.notes }
 
 // Later runs a statement at the latest with the next one that is waited for, or with the commit.
 func (s *session) Later(ctx context.Context, failed func(error) error, query string, args ...any) error {
@@ -88,7 +97,11 @@ func (s *session) add(ctx context.Context, into **answer, failed func(error) err
 	if err != nil {
 		return err
 	}
-	s.batch.ExecStatement(st.StatementDescription, values, formats, st.formats)
+	if st.StatementDescription != nil {
+		s.batch.ExecStatement(st.StatementDescription, values, formats, st.formats)
+	} else {
+		s.batch.ExecParams(query, values, nil, formats, nil)
+	}
 	s.waiting = append(s.waiting, waiting{statement: st, failed: failed, part: s.part, into: into})
 	return nil
 }
@@ -97,6 +110,9 @@ func (s *session) add(ctx context.Context, into **answer, failed func(error) err
 func (s *session) compiled(ctx context.Context, query string) (*statement, error) {
 	if st, ok := s.known[query]; ok {
 		return st, nil
+	}
+	if len(s.known) >= mostKnown {
+		return &statement{reads: onlyReads(query)}, nil
 	}
 	ctx, cancel := uncut(ctx)
 	defer cancel()
@@ -171,7 +187,7 @@ func (s *session) send(ctx context.Context) error {
 	answered := 0
 	for results.NextResult() {
 		w := all[answered]
-		a, err := read(results.ResultReader(), w.statement, w.into != nil)
+		a, err := read(results.ResultReader(), w.into != nil)
 		if err != nil {
 			break
 		}
@@ -267,6 +283,7 @@ func (s *session) next() place {
 
 // undo takes back what was done since p, which is nil where that cannot be done: something failed, or was written.
 func (s *session) undo(p place) bool {
+	clear(s.notes)
 	switch {
 	case s.broken, s.written, s.conn.IsClosed():
 		return false

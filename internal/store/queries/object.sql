@@ -19,6 +19,9 @@ SELECT EXISTS (SELECT 1 FROM objects WHERE id = $1);
 -- name: DeleteObject :one
 DELETE FROM objects WHERE id = $1 RETURNING org, kind, chunks, place;
 
+-- name: DropObject :exec
+DELETE FROM objects WHERE id = $1;
+
 -- name: PutChunk :exec
 INSERT INTO chunks (object, seq, data) VALUES ($1, $2, $3)
 ON CONFLICT (object, seq) DO UPDATE SET data = excluded.data;

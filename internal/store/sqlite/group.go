@@ -151,6 +151,7 @@ func (g *group) join() error {
 		if err := g.session.run("BEGIN IMMEDIATE"); err != nil {
 			return err
 		}
+		clear(g.session.notes)
 		g.batch = &batch{done: make(chan struct{})}
 	case g.batch.size > 0:
 		if err := g.session.run("SAVEPOINT part"); err != nil {
@@ -164,6 +165,7 @@ func (g *group) join() error {
 // undo takes the failed part out of the batch: where it is alone in it, by ending the transaction. SQLite ends
 // the transaction by itself on failures such as a full disk; then the others have to run again.
 func (g *group) undo() error {
+	clear(g.session.notes)
 	b := g.batch
 	if b == nil {
 		return nil

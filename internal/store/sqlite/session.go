@@ -11,6 +11,7 @@ import (
 type session struct {
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
+	notes      map[string]any
 }
 
 func newSession(ctx context.Context, db *sql.DB) (*session, error) {
@@ -18,7 +19,7 @@ func newSession(ctx context.Context, db *sql.DB) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{conn: conn, statements: map[string]*sql.Stmt{}}, nil
+	return &session{conn: conn, statements: map[string]*sql.Stmt{}, notes: map[string]any{}}, nil
 }
 
 func (s *session) close() error {
@@ -74,6 +75,9 @@ func (s *session) QueryRowContext(ctx context.Context, query string, args ...any
 	}
 	return statement.QueryRowContext(begun(ctx), args...)
 }
+
+// Notes are for the updates of one transaction.
+func (s *session) Notes() map[string]any { return s.notes }
 
 // Later runs the statement now: there is no way to be spared.
 func (s *session) Later(ctx context.Context, failed func(error) error, query string, args ...any) error {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"holdfast.dev/holdfast/internal/engine"
@@ -151,20 +152,23 @@ func versionsBeyond(t *testing.T, s *store.Store) {
 		st.Head = &head
 		return tx.UpdateState(ctx, st)
 	})
+	left := []int64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}
 	for _, c := range []struct {
 		keep, limit int
-		want        []int64
+		dropped     []int64
 	}{
-		{3, 100, []int64{1, 4, 5, 6}}, // 10, 8 and 7 are the newest that are not quarantined
-		{3, 2, []int64{1, 4}},
-		{0, 100, []int64{1, 4, 5, 6, 7, 8, 10}},
-		{7, 100, []int64{1}},
-		{8, 100, nil},
 		{100, 100, nil},
+		{8, 100, nil},
+		{7, 1, []int64{1}},
+		{3, 2, []int64{4, 5}}, // 10, 8 and 7 are the newest that are not quarantined
+		{3, 100, []int64{6}},
+		{0, 100, []int64{7, 8, 10}},
 	} {
+		update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.DropBeyond(ctx, st.ID, c.keep, c.limit) })
+		left = slices.DeleteFunc(left, func(n int64) bool { return slices.Contains(c.dropped, n) })
 		view(t, s, func(ctx context.Context, tx engine.Tx) error {
-			got, err := tx.VersionsBeyond(ctx, st.ID, c.keep, c.limit)
-			same(t, "beyond", got, c.want)
+			versions, _, err := tx.Versions(ctx, st.ID, false, engine.Page{Limit: 100})
+			same(t, fmt.Sprintf("left beyond the newest %d, at most %d dropped", c.keep, c.limit), numbers(versions), left)
 			return err
 		})
 	}
