@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -143,10 +145,11 @@ func formatOf(oid uint32) int16 {
 
 // decode reads a value as it was sent.
 func decode(f pgconn.FieldDescription, b []byte) (driver.Value, error) {
-	if f.Format == asText {
-		return string(b), nil
-	}
 	switch oid := f.DataTypeOID; {
+	case f.Format == asText && oid == pgtype.ByteaOID:
+		return hex.AppendDecode([]byte{}, bytes.TrimPrefix(b, []byte(`\x`)))
+	case f.Format == asText:
+		return string(b), nil
 	case oid == pgtype.Int8OID && len(b) == 8:
 		return int64(binary.BigEndian.Uint64(b)), nil //nolint:gosec // the same bits
 	case oid == pgtype.Int4OID && len(b) == 4:

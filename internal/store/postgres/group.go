@@ -38,6 +38,7 @@ var errAlone = errors.New("the shared transaction was rolled back")
 // fails, ends the transaction, and all that were in it run again, alone.
 type group struct {
 	database *database
+	patience time.Duration
 
 	mu      sync.Mutex
 	taken   bool // somebody has the turn
@@ -87,7 +88,7 @@ func (g *group) take(ctx context.Context) error {
 	t := &ticket{turn: make(chan struct{})}
 	g.waiting = append(g.waiting, t)
 	g.mu.Unlock()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(g.patience)
 	defer timer.Stop()
 	err := errAlone
 	select {

@@ -36,7 +36,7 @@ type database struct {
 
 func newDatabase(pool *pgxpool.Pool, db *sql.DB) *database {
 	p := &database{pool: pool, db: db, rows: newRows()}
-	p.looks.database, p.group.database = p, p
+	p.looks.database, p.group.database, p.group.patience = p, p, patience
 	return p
 }
 

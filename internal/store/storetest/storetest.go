@@ -17,6 +17,8 @@ func Run(t *testing.T, open Open) {
 		"Transaction/RollsBackAPanic":              rollsBackAPanic,
 		"Transaction/RollsBackAnEndedGoroutine":    rollsBackAnEndedGoroutine,
 		"Transaction/FailsForGoodAfterAFailure":    failsForGood,
+		"Transaction/LateFailuresUndoAll":          lateFailuresUndoAll,
+		"Transaction/ReadsSeeWhatWasWritten":       readsSeeWhatWasWritten,
 		"Transaction/IsNothingAfterItsEnd":         isNothingAfterItsEnd,
 		"Transaction/DoesNotRunForAnEndedContext":  doesNotRunForAnEndedContext,
 		"Transaction/ViewSeesOneSnapshot":          viewSeesOneSnapshot,

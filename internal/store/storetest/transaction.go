@@ -122,6 +122,70 @@ func failsForGood(t *testing.T, s *store.Store) {
 	})
 }
 
+// lateFailuresUndoAll: a write whose answer nobody waits for fails later, and everything with it.
+func lateFailuresUndoAll(t *testing.T, s *store.Store) {
+	o := engine.Object{ID: "obj_taken", Org: "org", Kind: "plan", Wrapped: []byte("w"), Inline: []byte("x"), CreatedAt: now}
+	attach := func(ctx context.Context, tx engine.Tx) error { return tx.AttachObject(ctx, o) }
+	update(t, s, attach)
+	for name, after := range map[string]func(context.Context, engine.Tx) error{
+		"commit": func(context.Context, engine.Tx) error { return nil },
+		"read": func(ctx context.Context, tx engine.Tx) error {
+			_, err := tx.Object(ctx, o.ID)
+			return err
+		},
+		"write": func(ctx context.Context, tx engine.Tx) error { return tx.SetSettingOnce(ctx, "after", "1") },
+	} {
+		refused(t, s, fault.Conflict, "an object attached twice, and then a "+name, func(ctx context.Context, tx engine.Tx) error {
+			if err := tx.SetSettingOnce(ctx, "before", "1"); err != nil {
+				return err
+			}
+			if err := attach(ctx, tx); err != nil {
+				return err
+			}
+			return after(ctx, tx)
+		})
+	}
+	for _, key := range []string{"before", "after"} {
+		if hasSetting(t, s, key) {
+			t.Errorf("setting %s of a failed update is there", key)
+		}
+	}
+}
+
+func readsSeeWhatWasWritten(t *testing.T, s *store.Store) {
+	w := newWorld(t, s)
+	st := w.newState("net")
+	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.CreateState(ctx, st) })
+	update(t, s, func(ctx context.Context, tx engine.Tx) error {
+		locked, err := tx.StateForUpdate(ctx, st.Org, st.Name)
+		if err != nil {
+			return err
+		}
+		for _, who := range []string{"usr_a", "usr_b"} {
+			locked.Lock = newLock(who)
+			if err := tx.UpdateState(ctx, locked); err != nil {
+				return err
+			}
+			got, err := tx.State(ctx, st.Org, st.Name)
+			if err != nil {
+				return err
+			}
+			same(t, "the lock's holder", got.Lock.Holder.ID, who)
+		}
+		return nil
+	})
+	refused(t, s, fault.NotFound, "storing a state that was purged", func(ctx context.Context, tx engine.Tx) error {
+		locked, err := tx.StateForUpdate(ctx, st.Org, st.Name)
+		if err != nil {
+			return err
+		}
+		if err := tx.PurgeState(ctx, st.ID); err != nil {
+			return err
+		}
+		return tx.UpdateState(ctx, locked)
+	})
+}
+
 func isNothingAfterItsEnd(t *testing.T, s *store.Store) {
 	var kept engine.Tx
 	update(t, s, func(_ context.Context, tx engine.Tx) error {
