@@ -678,7 +678,7 @@ func TestStagedObjectsAreSwept(t *testing.T) {
 		}))
 		read := func() error {
 			return w.store.View(t.Context(), func(tx engine.Tx) error {
-				_, err := tx.Chunk(t.Context(), "obj_left", 0)
+				_, err := tx.Chunks(t.Context(), "obj_left", 0, 1)
 				return err
 			})
 		}

@@ -290,16 +290,9 @@ func (r *chunkReader) Read(p []byte) (int, error) {
 func (r *chunkReader) fill() error {
 	until := min(r.object.Chunks, r.next+readAhead)
 	var ahead [][]byte
-	err := r.e.store.View(r.ctx, func(tx Tx) error {
-		ahead = ahead[:0]
-		for seq := r.next; seq < until; seq++ {
-			c, err := tx.Chunk(r.ctx, r.object.ID, seq)
-			if err != nil {
-				return err
-			}
-			ahead = append(ahead, c)
-		}
-		return nil
+	err := r.e.store.View(r.ctx, func(tx Tx) (err error) {
+		ahead, err = tx.Chunks(r.ctx, r.object.ID, r.next, until-r.next)
+		return err
 	})
 	if fault.Is(err, fault.NotFound) {
 		return objectMissing(err, r.object)

@@ -158,7 +158,8 @@ type ObjectTx interface {
 	// Head reads the current document of a state by one statement. It is NotFound wherever there is none, for whatever
 	// reason, also where the state is deleted.
 	Head(ctx context.Context, org, name string) (Head, error)
-	Chunk(ctx context.Context, object string, seq int) ([]byte, error)
+	// Chunks are n chunks from seq on. It is NotFound where one of them is missing.
+	Chunks(ctx context.Context, object string, seq, n int) ([][]byte, error)
 	DeleteObject(ctx context.Context, id string) error
 	// SweepStaged deletes chunks staged before t whose object was never attached, at most limit; it says how many.
 	SweepStaged(ctx context.Context, before time.Time, limit int) (int, error)

@@ -104,12 +104,18 @@ func object(r db.Object) engine.Object {
 	return o
 }
 
-func (t *tx) Chunk(ctx context.Context, object string, seq int) ([]byte, error) {
-	data, err := t.q.Chunk(ctx, object, int64(seq))
+func (t *tx) Chunks(ctx context.Context, object string, seq, n int) ([][]byte, error) {
+	chunks, err := t.q.Chunks(ctx, object, int64(seq), int64(seq+n))
+	if err == nil && len(chunks) < n {
+		err = sql.ErrNoRows
+	}
 	if err != nil {
 		return nil, t.err("reading", "chunk", err)
 	}
-	return present(data), nil
+	for i, c := range chunks {
+		chunks[i] = present(c)
+	}
+	return chunks, nil
 }
 
 // DeleteObject deletes the object and its chunks, staged ones too, and dooms its bytes in the object store. It is nil

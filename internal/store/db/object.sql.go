@@ -54,15 +54,31 @@ func (q *Queries) AttachObject(ctx context.Context, arg AttachObjectParams) erro
 	return err
 }
 
-const chunk = `-- name: Chunk :one
-SELECT data FROM chunks WHERE object = $1 AND seq = $2
+const chunks = `-- name: Chunks :many
+SELECT data FROM chunks WHERE object = $1 AND seq >= $2 AND seq < $3 ORDER BY seq
 `
 
-func (q *Queries) Chunk(ctx context.Context, object string, seq int64) ([]byte, error) {
-	row := q.db.QueryRowContext(ctx, chunk, object, seq)
-	var data []byte
-	err := row.Scan(&data)
-	return data, err
+func (q *Queries) Chunks(ctx context.Context, object string, first int64, until int64) ([][]byte, error) {
+	rows, err := q.db.QueryContext(ctx, chunks, object, first, until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var data []byte
+		if err := rows.Scan(&data); err != nil {
+			return nil, err
+		}
+		items = append(items, data)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const countChunks = `-- name: CountChunks :one

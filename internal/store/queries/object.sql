@@ -26,8 +26,8 @@ DELETE FROM objects WHERE id = $1;
 INSERT INTO chunks (object, seq, data) VALUES ($1, $2, $3)
 ON CONFLICT (object, seq) DO UPDATE SET data = excluded.data;
 
--- name: Chunk :one
-SELECT data FROM chunks WHERE object = $1 AND seq = $2;
+-- name: Chunks :many
+SELECT data FROM chunks WHERE object = sqlc.arg(object) AND seq >= sqlc.arg(first) AND seq < sqlc.arg(until) ORDER BY seq;
 
 -- name: CountChunks :one
 SELECT COUNT(*) FROM chunks WHERE object = sqlc.arg(object) AND seq < sqlc.arg(chunks);

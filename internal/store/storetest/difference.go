@@ -121,9 +121,9 @@ func largeBytes(t *testing.T, s *store.Store) {
 		return tx.AttachObject(ctx, o)
 	})
 	view(t, s, func(ctx context.Context, tx engine.Tx) error {
-		got, err := tx.Chunk(ctx, "obj_x", 0)
-		if err != nil || !bytes.Equal(got, data) {
-			t.Errorf("chunk: %d bytes, error %v; want the %d bytes given", len(got), err, len(data))
+		got, err := tx.Chunks(ctx, "obj_x", 0, 1)
+		if err != nil || !bytes.Equal(got[0], data) {
+			t.Errorf("chunk: %d bytes, error %v; want the %d bytes given", len(bytes.Join(got, nil)), err, len(data))
 		}
 		back, err := tx.Object(ctx, o.ID)
 		if err != nil || !bytes.Equal(back.Inline, inline) || !bytes.Equal(back.Wrapped, o.Wrapped) {

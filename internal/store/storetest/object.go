@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -42,7 +44,7 @@ func objects(t *testing.T, s *store.Store) {
 	view(t, s, func(ctx context.Context, tx engine.Tx) error {
 		_, err := tx.Object(ctx, o.ID)
 		wantKind(t, "a deleted object", err, fault.NotFound)
-		_, err = tx.Chunk(ctx, o.ID, 0)
+		_, err = tx.Chunks(ctx, o.ID, 0, 1)
 		wantKind(t, "a chunk of it", err, fault.NotFound)
 		return nil
 	})
@@ -61,23 +63,20 @@ func staging(t *testing.T, s *store.Store) {
 	view(t, s, func(ctx context.Context, tx engine.Tx) error {
 		got, err := tx.Object(ctx, o.ID)
 		same(t, "object", got, o)
-		for seq := range 3 {
-			data, err := tx.Chunk(ctx, o.ID, seq)
-			if err != nil {
-				return err
-			}
-			same(t, "chunk", string(data), fmt.Sprintf("%s %d", o.ID, seq))
-		}
-		_, missing := tx.Chunk(ctx, o.ID, 3)
+		data, chunks := tx.Chunks(ctx, o.ID, 0, 3)
+		same(t, "chunks", string(bytes.Join(data, []byte(", "))), fmt.Sprintf("%[1]s 0, %[1]s 1, %[1]s 2", o.ID))
+		last, one := tx.Chunks(ctx, o.ID, 2, 1)
+		same(t, "the last chunk", string(bytes.Join(last, nil)), o.ID+" 2")
+		_, missing := tx.Chunks(ctx, o.ID, 2, 2)
 		wantKind(t, "a chunk after the last", missing, fault.NotFound)
-		return err
+		return errors.Join(err, chunks, one)
 	})
 	refused(t, s, fault.Conflict, "a chunk of an attached object", func(ctx context.Context, tx engine.Tx) error {
 		return tx.PutChunk(ctx, o.ID, 0, []byte("other"), now)
 	})
 	update(t, s, func(ctx context.Context, tx engine.Tx) error { return tx.DeleteObject(ctx, o.ID) })
 	view(t, s, func(ctx context.Context, tx engine.Tx) error {
-		_, err := tx.Chunk(ctx, o.ID, 0)
+		_, err := tx.Chunks(ctx, o.ID, 0, 1)
 		wantKind(t, "a chunk of a deleted object", err, fault.NotFound)
 		return nil
 	})
@@ -104,12 +103,12 @@ func sweepStaged(t *testing.T, s *store.Store) {
 	same(t, "chunks swept, three calls", []int{sweep(), sweep(), sweep()}, []int{3, 2, 0})
 	view(t, s, func(ctx context.Context, tx engine.Tx) error {
 		for seq := range 5 {
-			_, err := tx.Chunk(ctx, old.ID, seq)
+			_, err := tx.Chunks(ctx, old.ID, seq, 1)
 			wantKind(t, "a swept chunk", err, fault.NotFound)
 		}
 		for _, o := range []engine.Object{kept, busy, young} {
 			for seq := range o.Chunks {
-				if _, err := tx.Chunk(ctx, o.ID, seq); err != nil {
+				if _, err := tx.Chunks(ctx, o.ID, seq, 1); err != nil {
 					t.Errorf("chunk %d of what is not swept: %v", seq, err)
 				}
 			}

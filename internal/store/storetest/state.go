@@ -250,7 +250,7 @@ func purgeState(t *testing.T, s *store.Store) {
 	view(t, s, func(ctx context.Context, tx engine.Tx) error {
 		for i, object := range objects {
 			_, err := tx.Object(ctx, object)
-			_, chunk := tx.Chunk(ctx, object, 0)
+			_, chunk := tx.Chunks(ctx, object, 0, 1)
 			if gone := i < 2; fault.Is(err, fault.NotFound) != gone || fault.Is(chunk, fault.NotFound) != gone {
 				t.Errorf("object %d: %v, its chunk: %v; want both gone: %t", i, err, chunk, gone)
 			}
