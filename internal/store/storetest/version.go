@@ -152,6 +152,13 @@ func versionsBeyond(t *testing.T, s *store.Store) {
 		st.Head = &head
 		return tx.UpdateState(ctx, st)
 	})
+	for number, want := range map[int64]int64{1: 0, 2: 1, 3: 1, 4: 3, 10: 8, 11: 10, 99: 10} {
+		view(t, s, func(ctx context.Context, tx engine.Tx) error {
+			got, err := tx.VersionBefore(ctx, st.ID, number)
+			same(t, fmt.Sprint("the version before ", number), got, want)
+			return err
+		})
+	}
 	left := []int64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}
 	for _, c := range []struct {
 		keep, limit int
@@ -169,13 +176,6 @@ func versionsBeyond(t *testing.T, s *store.Store) {
 		view(t, s, func(ctx context.Context, tx engine.Tx) error {
 			versions, _, err := tx.Versions(ctx, st.ID, false, engine.Page{Limit: 100})
 			same(t, fmt.Sprintf("left beyond the newest %d, at most %d dropped", c.keep, c.limit), numbers(versions), left)
-			return err
-		})
-	}
-	for number, want := range map[int64]int64{1: 0, 2: 1, 3: 1, 4: 3, 10: 8, 11: 10, 99: 10} {
-		view(t, s, func(ctx context.Context, tx engine.Tx) error {
-			got, err := tx.VersionBefore(ctx, st.ID, number)
-			same(t, fmt.Sprint("the version before ", number), got, want)
 			return err
 		})
 	}
