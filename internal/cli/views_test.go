@@ -235,8 +235,10 @@ func TestListViews(t *testing.T) {
 					Address: `module.m["k"].aws_db.main[0]`, Action: "changed", AttributesMore: 3,
 					About: []api.AttributeChange{{Path: "status", After: json.RawMessage(`"tainted"`)}},
 					Attributes: []api.AttributeChange{
-						{Path: "password", Sensitive: true}, {Path: evil, Before: json.RawMessage(`"a\u001b"`), After: json.RawMessage("{\n\"x\": 9007199254740993}")},
-						{Path: "tags.Name", Before: json.RawMessage(`"old"`)}, {Path: "text", Before: json.RawMessage(`"long…"`), After: json.RawMessage(`"other…"`), Cut: true},
+						{Path: "password", Sensitive: true},
+						{Path: evil, Before: json.RawMessage(`"a\u001b"`), After: json.RawMessage("{\n\"x\": 9007199254740993}")},
+						{Path: "tags.Name", Before: json.RawMessage(`"old"`)},
+						{Path: "text", Before: json.RawMessage(`"long…"`), After: json.RawMessage(`"other…"`), Cut: true},
 					},
 				},
 				{Address: "aws_vpc.new", Action: "added", Deposed: "00c0ffee", Attributes: []api.AttributeChange{{Path: "id", After: json.RawMessage(`"vpc-1"`)}}},

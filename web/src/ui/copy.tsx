@@ -23,6 +23,7 @@ export function CopyButton({ text, label, what }: { text: string | (() => string
   }, [done]);
   return (
     <Button
+      className={css.copyButton}
       variant="default"
       size="xs"
       onClick={async () => setDone((await copyText(typeof text === "string" ? text : text())) ? "copied" : "failed")}
