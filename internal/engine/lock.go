@@ -194,7 +194,7 @@ func (e *Engine) UnlockState(ctx context.Context, a access.Actor, name string, u
 func (e *Engine) release(ctx context.Context, tx Tx, a access.Actor, s state.State, step state.UnlockStep, reason string) error {
 	was := forcedRecord{Reason: reason}
 	if step.Release && s.Lock != nil {
-		was.LockID, was.LockKey, was.Holder = s.Lock.Info.ID, s.Lock.Key, &s.Lock.Holder
+		was.LockID, was.LockKey, was.Holder = s.Lock.Info.ID, s.Lock.Key, s.Lock.Holder
 		s.Lock = nil
 	}
 	if step.EndHold && s.Hold != nil {
@@ -214,11 +214,11 @@ const forceAction = "state.force_unlock"
 
 // forcedRecord is what the audit log says of a forced release. A late save of the holder is recognised by it.
 type forcedRecord struct {
-	LockID  string        `json:"lock_id,omitempty"`
-	LockKey string        `json:"lock_key,omitempty"`
-	Holder  *state.Holder `json:"holder,omitempty"`
-	Hold    string        `json:"hold,omitempty"`
-	Reason  string        `json:"reason,omitempty"`
+	LockID  string       `json:"lock_id,omitempty"`
+	LockKey string       `json:"lock_key,omitempty"`
+	Holder  state.Holder `json:"holder,omitzero"`
+	Hold    string       `json:"hold,omitempty"`
+	Reason  string       `json:"reason,omitempty"`
 }
 
 // ForceUnlock releases the lock with the request's id or ends the hold with it; without an id, whatever lock is held,

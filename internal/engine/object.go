@@ -350,17 +350,9 @@ func (v *verifiedReader) Read(p []byte) (int, error) {
 		v.err = objectDamaged(v.object)
 	default:
 		v.err = io.EOF
-		return n, v.eof(n)
+		return n, v.err
 	}
 	return 0, v.err
-}
-
-// eof leaves the end to the next Read where this one has bytes.
-func (v *verifiedReader) eof(n int) error {
-	if n > 0 {
-		return nil
-	}
-	return io.EOF
 }
 
 func (v *verifiedReader) Close() error { return errors.Join(v.plain.Close(), v.sealed.Close()) }

@@ -76,7 +76,7 @@ func forcedLock(ctx context.Context, tx Tx, s state.State, h state.Holder, lockI
 		if err := json.Unmarshal(r.Data, &was); err != nil {
 			return "", fmt.Errorf("read audit record %d: %w", r.Seq, err)
 		}
-		if was.LockID == lockID && was.Holder != nil && was.Holder.Same(h) && was.LockKey != "" {
+		if was.LockID == lockID && was.Holder.Same(h) {
 			return was.LockKey, nil
 		}
 	}

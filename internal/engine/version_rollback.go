@@ -86,7 +86,7 @@ func (e *Engine) restore(ctx context.Context, a access.Actor, name string, numbe
 		if err := r.may(s, by.Sender, from, life.Dead); err != nil {
 			return err
 		}
-		if s.ID != seen.ID || !sameHead(s.Head, seen.Head) {
+		if s.ID != seen.ID || headID(s) != headID(seen) {
 			return fault.New(fault.Conflict, "state_changed", "%s was changed meanwhile.", name).WithHint("Look at it again, then decide again.")
 		}
 		if _, err := versionOf(ctx, tx, s, number); err != nil {
@@ -111,8 +111,12 @@ func (e *Engine) restore(ctx context.Context, a access.Actor, name string, numbe
 	return v, err
 }
 
-func sameHead(a, b *state.Version) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.ID == b.ID
+// headID is the id of the current version; "" where there is none.
+func headID(s state.State) string {
+	if s.Head == nil {
+		return ""
+	}
+	return s.Head.ID
 }
 
 // restorable reads the version, and refuses early what the transaction would refuse after all the work.
@@ -171,12 +175,10 @@ func (e *Engine) reseal(ctx context.Context, org string, s state.State, o Object
 	return sealed, doc, err
 }
 
-// nextSerial is above the head's, and above the version's own in case the head has none.
+// nextSerial is above the head's, and above the version's own in case the head has none. There is a head: whatever was
+// current once has one.
 func nextSerial(s state.State, own uint64) (string, error) {
-	highest := own
-	if s.Head != nil && s.Head.Serial.Known {
-		highest = max(highest, s.Head.Serial.N)
-	}
+	highest := max(own, s.Head.Serial.N)
 	if highest == math.MaxUint64 {
 		return "", fault.New(fault.Conflict, "serial_exhausted", "%s has the highest serial there is, so no version can follow it.", s.Name).
 			WithHint("Delete the state and import a document with a lower serial.")
