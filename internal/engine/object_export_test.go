@@ -17,6 +17,22 @@ func (e *Engine) OpenObject(ctx context.Context, o Object) (io.ReadCloser, error
 	return e.openObject(ctx, o)
 }
 
+// StageObject stages bytes that are sealed already.
+func (e *Engine) StageObject(ctx context.Context, object string, sealed []byte) (Object, error) {
+	w := &chunkWriter{ctx: ctx, e: e, object: object}
+	_, err := w.Write(sealed)
+	if err == nil {
+		err = w.end()
+	}
+	o := Object{ID: object}
+	w.settle(&o)
+	return o, err
+}
+
+func (e *Engine) SealedBytes(ctx context.Context, o Object) (io.ReadCloser, error) {
+	return e.sealedBytes(ctx, o)
+}
+
 func (e *Engine) DiscardObject(ctx context.Context, o Object, err error) {
 	e.discardObject(ctx, o, err)
 }

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -112,6 +116,41 @@ func TestObjectComesBack(t *testing.T) {
 	})
 }
 
+// Where sealed bytes are cut, to the byte: a row's worth stands in the row, and a chunk's worth is one chunk.
+func TestObjectAtTheCuts(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		const row, chunk = 64 << 10, 256 << 10
+		for n, chunks := range map[int]int{0: 0, row: 0, row + 1: 1, chunk: 1, chunk + 1: 2, 2 * chunk: 2} {
+			sealed := noise(n)
+			o, err := s.StageObject(t.Context(), fmt.Sprint("wri_", n), sealed)
+			if err != nil || o.Chunks != chunks || o.Sealed != int64(n) || (len(o.Inline) == n) != (chunks == 0) {
+				t.Fatalf("%d bytes: %d in %d chunks and %d in the row, %v; want %d chunks", n, o.Sealed, o.Chunks, len(o.Inline), err, chunks)
+			}
+			back, err := s.SealedBytes(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if readAll(t, back) != string(sealed) {
+				t.Errorf("of %d sealed bytes others came back", n)
+			}
+		}
+		small := s.seal(t, noise(100))
+		if cap(small.Inline) >= row {
+			t.Errorf("%d bytes are held for the %d of a small object", cap(small.Inline), len(small.Inline))
+		}
+		// A state's objects are named by their write; what was never staged costs no transaction to drop.
+		plan, err := s.SealObject(t.Context(), s.org, "plan", strings.NewReader("x"), 1)
+		if err != nil || !strings.HasPrefix(small.ID, "wri_") || !strings.HasPrefix(plan.ID, "obj_") {
+			t.Errorf("the ids %q and %q, %v", small.ID, plan.ID, err)
+		}
+		db := &crashing{Store: s.store, count: func() int { return 0 }}
+		s.serverOn(t, db).DiscardObject(t.Context(), small, fault.New(fault.Locked, "x", "x"))
+		if log := s.log.String(); strings.Contains(log, "left to the sweep") {
+			t.Errorf("a small object that was refused took a transaction: %s", log)
+		}
+	})
+}
+
 // S12: the limit is the limit, to the byte, and what was staged before it was passed is gone.
 func TestS12ObjectLimit(t *testing.T) {
 	onEachPlace(t, func(t *testing.T, s *states) {
@@ -137,10 +176,12 @@ func TestObjectThatFails(t *testing.T) {
 		if _, err := s.SealObject(t.Context(), s.org, "state", body(), 64<<20); !errors.Is(err, broken) {
 			t.Errorf("a broken body: %v, want %v", err, broken)
 		}
-		_, err := s.SealObject(t.Context(), s.org, "state", io.MultiReader(bytes.NewReader(noise(1<<20)), iotest.ErrReader(io.ErrUnexpectedEOF)), 64<<20)
-		wantRefused(t, "a body that was cut", err, "body_incomplete")
+		for _, cut := range []error{io.ErrUnexpectedEOF, os.ErrDeadlineExceeded, &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}} {
+			_, err := s.SealObject(t.Context(), s.org, "state", io.MultiReader(bytes.NewReader(noise(1<<20)), iotest.ErrReader(cut)), 64<<20)
+			wantRefused(t, "a body cut by "+cut.Error(), err, "body_incomplete")
+		}
 		refused := fault.New(fault.Invalid, "no", "No.")
-		_, err = s.SealObject(t.Context(), s.org, "state", bytes.NewReader(noise(1<<20)), 64<<20, &refusingWriter{after: 900 << 10, err: refused})
+		_, err := s.SealObject(t.Context(), s.org, "state", bytes.NewReader(noise(1<<20)), 64<<20, &refusingWriter{after: 900 << 10, err: refused})
 		if fault.Code(err) != "no" {
 			t.Errorf("a refusing writer: %v, want its refusal", err)
 		}

@@ -532,6 +532,24 @@ func TestS02WhatIsKeptAside(t *testing.T) {
 		if kept("released", 2) != doc(2, "l", "late") {
 			t.Error("the late save of whoever wrote the head is lost")
 		}
+		// One per lock: of a head that named its lock, the newest; of one that named none, each.
+		_, err = s.WriteState(t.Context(), b, "released", write("P", doc(3, "l", "later")))
+		wantRefused(t, "another save after the unlock", err, "token_ended")
+		if got := s.versions(t, "released"); got != "q3:3 q2:2 1:1" {
+			t.Errorf("versions %q, want both late saves", got)
+		}
+		z := s.newWork(t, "named", false)
+		z.planned(t, "")
+		_, c := z.attempt(t, run.TaskApply)
+		s.save(t, c, "named", "P", doc(1, "l", "v"))
+		c.TokenDead = true
+		for serial := 2; serial <= 3; serial++ {
+			_, err = s.WriteState(t.Context(), c, "named", write("P", doc(serial, "l", "late")))
+			wantRefused(t, "a late save", err, "token_ended")
+		}
+		if got := s.versions(t, "named"); got != "q3:3 1:1" {
+			t.Errorf("versions %q, want the newest of the lock's late saves", got)
+		}
 		y := s.newWork(t, "empty", false)
 		_, nobody := y.attempt(t, run.TaskApply)
 		nobody.TokenDead = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"holdfast.dev/holdfast/internal/access"
@@ -57,6 +58,11 @@ func TestResourcesFollowTheState(t *testing.T) {
 				t.Errorf("%s: %q, want %q", when, got, all)
 			}
 		}
+		s.mustLock(t, ann, "net", "A")
+		if l := s.listed(t, "net"); l.Pending || l.Unreadable != "" || len(l.Items) > 0 {
+			t.Errorf("an empty state says %+v", l)
+		}
+		s.mustUnlock(t, ann, "net", "A")
 		s.save(t, ann, "net", "A", docOf(1, "a", "one", "two"))
 		s.save(t, ann, "app", "A", docOf(1, "a", "one"))
 		want("after two saves", "app:t.one net:t.one net:t.two")
@@ -196,7 +202,11 @@ func TestDiffState(t *testing.T) {
 		if got := diff(0, 0); got != "2-4 outputs:0 unchanged:0 lineage:false client_encrypted" {
 			t.Errorf("an encrypted version: %s", got)
 		}
-		if got := s.audited(t, "net"); strings.Count(got, "diff") != 6 {
+		s.save(t, ann, "net", "E", docOf(8, "b", "one"))
+		if got := diff(0, 0); got != "4-5 outputs:0 unchanged:0 lineage:false client_encrypted" {
+			t.Errorf("since an encrypted version: %s", got)
+		}
+		if got := s.audited(t, "net"); strings.Count(got, "diff") != 7 {
 			t.Errorf("audited %s, want each diff that was answered", got)
 		}
 		if _, err := s.DiffState(t.Context(), s.user("vic", access.Viewer), "net", 0, 0); !fault.Is(err, fault.Forbidden) {
@@ -232,6 +242,18 @@ func TestOutputsAndResourcesOfAState(t *testing.T) {
 		if got := s.audited(t, "net"); got != "write outputs resource resource" {
 			t.Errorf("audited %q", got)
 		}
+		s.mustLock(t, ann, "empty", "A")
+		_, empty := s.StateOutputs(t.Context(), ann, "empty")
+		wantRefused(t, "outputs of an empty state", empty, "state_empty")
+		s.save(t, ann, "sealed", "A", `{"serial":1,"lineage":"l","meta":{},"encrypted_data":"AAAA","encryption_version":"v0"}`)
+		o, err = s.StateOutputs(t.Context(), ann, "sealed")
+		if err != nil || o.Unreadable != engine.ClientEncrypted || len(o.Outputs) > 0 {
+			t.Errorf("outputs of an encrypted state: %+v, %v", o, err)
+		}
+		d, err = s.StateResource(t.Context(), ann, "sealed", "t.one")
+		if err != nil || d.Unreadable != engine.ClientEncrypted || len(d.Details) > 0 {
+			t.Errorf("a resource of an encrypted state: %+v, %v", d, err)
+		}
 		_, attempt := s.newWork(t, "own", false).attempt(t, "plan")
 		for _, a := range []access.Actor{attempt, s.user("vic", access.Viewer)} {
 			_, outputs := s.StateOutputs(t.Context(), a, "net")
@@ -242,6 +264,65 @@ func TestOutputsAndResourcesOfAState(t *testing.T) {
 		}
 		if _, _, err := s.Resources(t.Context(), attempt, engine.ResourceFilter{}, engine.Page{Limit: 1}); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("an attempt searches: %v", err)
+		}
+	})
+}
+
+// Bytes that are not there any more are told of, not looked for without end; and nothing is read for somebody who has
+// left.
+func TestDiffThatCannotBeRead(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		v := s.save(t, ann, "net", "A", docOf(1, "a", "one"))
+		ctx, cancel := context.WithCancel(t.Context())
+		db := &replacing{Store: s.store, once: cancel}
+		_, err := s.serverOn(t, db).DiffState(ctx, ann, "net", 0, 0)
+		wantRefused(t, "whoever asked has left", err, "interrupted")
+		s.update(t, func(ctx context.Context, tx engine.Tx) error { return tx.DeleteObject(ctx, v.ID) })
+		_, err = s.DiffState(t.Context(), ann, "net", 0, 0)
+		wantRefused(t, "without its bytes", err, "object_missing")
+	})
+}
+
+// listing counts the lists of resources that are stored.
+type listing struct {
+	engine.Store
+	stored atomic.Int64
+}
+
+func (l *listing) Update(ctx context.Context, fn func(engine.Tx) error) error {
+	return l.Store.Update(ctx, func(tx engine.Tx) error { return fn(listingTx{tx, l}) })
+}
+
+type listingTx struct {
+	engine.Tx
+	of *listing
+}
+
+func (l listingTx) SetResources(ctx context.Context, org, stateID string, rs []state.Resource, list state.List) error {
+	l.of.stored.Add(1)
+	return l.Tx.SetResources(ctx, org, stateID, rs, list)
+}
+
+// A save that changes no resource does not store their list again: most are of that kind.
+func TestSameListIsNotStoredAgain(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		db := &listing{Store: s.store}
+		server := s.serverOn(t, db)
+		for i, c := range []struct {
+			document string
+			stored   int64
+		}{{docOf(1, "a", "one"), 1}, {docOf(2, "b", "one"), 1}, {docOf(3, "b", "one", "two"), 2}, {docOf(4, "c", "one", "two"), 2}} {
+			if _, err := server.WriteState(t.Context(), ann, "net", write("", c.document)); err != nil {
+				t.Fatal(err)
+			}
+			if got := db.stored.Load(); got != c.stored {
+				t.Errorf("after save %d: the list was stored %d times, want %d", i+1, got, c.stored)
+			}
+		}
+		if got := s.found(t, ann, engine.ResourceFilter{}); got != "net:t.one net:t.two" {
+			t.Errorf("listed: %q", got)
 		}
 	})
 }

@@ -100,6 +100,87 @@ func TestS01RepeatedWriteIsStoredOnce(t *testing.T) {
 	})
 }
 
+// S01: a write that only resembles one that was stored before is refused like any other.
+func TestS01WhatIsNoRepeatedWrite(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, ben := s.user("ann", access.Operator), s.user("ben", access.Operator)
+		old := doc(1, "l", "v")
+		refused := func(what string, a access.Actor, name, lockID string) {
+			t.Helper()
+			_, err := s.WriteState(t.Context(), a, name, write(lockID, old))
+			wantRefused(t, what, err, "serial_too_low")
+		}
+		s.mustWrite(t, ann, "bare", "", old)
+		s.mustWrite(t, ann, "bare", "", doc(2, "l", "v"))
+		refused("without a lock's id", ann, "bare", "")
+		if got := s.versions(t, "bare"); got != "2:2 1:1" {
+			t.Errorf("versions %q, want nothing kept of what no lock covers", got)
+		}
+		s.save(t, ann, "net", "A", old)
+		s.save(t, ann, "net", "B", doc(2, "l", "v"))
+		s.mustLock(t, ben, "net", "A")
+		refused("another's lock of the same id", ben, "net", "A")
+		s.mustUnlock(t, ben, "net", "A")
+		s.mustLock(t, ann, "net", "C")
+		refused("the same bytes under another lock", ann, "net", "C")
+		refused("what was kept of a refused write", ann, "net", "C")
+		if got := s.versions(t, "net"); got != "q5:1 q3:1 2:2 1:1" {
+			t.Errorf("versions %q, want each lock's newest refused write", got)
+		}
+		if got := s.audited(t, "net"); got != "write write quarantine quarantine quarantine" {
+			t.Errorf("audited %q: what the same lock's newer save replaces is not dropped", got)
+		}
+	})
+}
+
+// beaten is a database in which somebody else is first to make the state, once.
+type beaten struct {
+	engine.Store
+	meanwhile func()
+}
+
+func (b *beaten) Update(ctx context.Context, fn func(engine.Tx) error) error {
+	meanwhile := b.meanwhile
+	if meanwhile == nil {
+		return b.Store.Update(ctx, fn)
+	}
+	b.meanwhile = nil
+	err := b.Store.Update(ctx, func(tx engine.Tx) error { return fn(beatenTx{tx}) })
+	meanwhile()
+	return err
+}
+
+type beatenTx struct{ engine.Tx }
+
+func (beatenTx) CreateState(context.Context, state.State) error {
+	return fault.New(fault.Conflict, "state_exists", "There is a state of that name.")
+}
+
+// Two that make a state at once, by a lock or a save: neither of them is refused for it.
+func TestStateThatSomebodyElseMakesMeanwhile(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, ben := s.user("ann", access.Operator), s.user("ben", access.Operator)
+		for _, name := range []string{"locked", "saved"} {
+			db := &beaten{Store: s.store, meanwhile: func() { s.save(t, ben, name, "B", doc(1, "l", "ben's")) }}
+			var err error
+			if name == "locked" {
+				err = s.serverOn(t, db).LockState(t.Context(), ann, name, lockInfo("A"))
+			} else {
+				_, err = s.serverOn(t, db).WriteState(t.Context(), ann, name, write("", doc(2, "l", "ann's")))
+			}
+			if err != nil || db.meanwhile != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if v := s.view(t, name); (v.Lock != nil) != (name == "locked") || v.Head == nil {
+				t.Errorf("%s: lock %+v, head %+v", name, v.Lock, v.Head)
+			}
+		}
+		if got := s.versions(t, "saved"); got != "2:2 1:1" {
+			t.Errorf("versions %q, want both saves", got)
+		}
+	})
+}
+
 // W2, S16: one version per lock, replaced by its later saves; once released it never changes.
 func TestS16OneVersionPerLock(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
@@ -192,6 +273,11 @@ func TestSaveAfterForcedRelease(t *testing.T) {
 		s.mustUnlock(t, eve, "net", "A")
 		_, err := s.WriteState(t.Context(), ben, "net", write("A", doc(2, "l", "not ben's")))
 		wantRefused(t, "somebody who never held it", err, "lock_lost")
+		_, err = s.WriteState(t.Context(), ann, "net", write("Z", doc(2, "l", "under no lock")))
+		wantRefused(t, "a lock that ann never had", err, "lock_lost")
+		if got := s.versions(t, "net"); got != "1:1" {
+			t.Errorf("versions %q, want nothing kept yet", got)
+		}
 		_, err = s.WriteState(t.Context(), ann, "net", write("A", doc(2, "l", "ann's")))
 		wantRefused(t, "who held it, nobody has the lock", err, "lock_lost")
 		s.mustLock(t, ben, "net", "B")

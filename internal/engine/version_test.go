@@ -58,6 +58,47 @@ func TestRollbackOfAnEncryptedVersion(t *testing.T) {
 	})
 }
 
+// A document without a serial comes back as it was, and one that has a serial gets one above its own where the current
+// one has none.
+func TestRollbackWithoutASerial(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		bare := func(value string) string { return `{"version":4,"lineage":"l","x":"` + value + `"}` }
+		for number, want := range map[int64]string{2: bare("one"), 1: doc(6, "l", "v")} {
+			name := fmt.Sprint("net-", number)
+			for _, document := range []string{doc(5, "l", "v"), bare("one"), bare("two")} {
+				s.save(t, ann, name, "A", document)
+			}
+			if _, err := s.RollbackState(t.Context(), ann, name, number); err != nil {
+				t.Fatalf("to version %d: %v", number, err)
+			}
+			if got := s.read(t, ann, name); got != want {
+				t.Errorf("version %d came back as %q, want %q", number, got, want)
+			}
+		}
+	})
+}
+
+// A lock whose holder is gone stands against no rollback, and does not outlive it.
+func TestRollbackTakesADeadLockOver(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		w := s.newWork(t, "net", false)
+		s.save(t, ann, "net", "A", doc(1, "l", "v"))
+		a, step := w.attempt(t, run.TaskPlan)
+		s.mustLock(t, step, "net", "P")
+		_, err := s.RollbackState(t.Context(), ann, "net", 1)
+		wantRefused(t, "its holder lives", err, "state_locked")
+		w.set(t, &a, run.AttemptFailed)
+		if _, err := s.RollbackState(t.Context(), ann, "net", 1); err != nil {
+			t.Errorf("its holder is gone: %v", err)
+		}
+		if l := s.view(t, "net").Lock; l != nil {
+			t.Errorf("the dead lock stayed: %+v", l)
+		}
+	})
+}
+
 func TestRollbackIsRefused(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann, viewer := s.user("ann", access.Operator), s.user("vic", access.Viewer)
@@ -244,6 +285,55 @@ func TestRollbackAgainstAWrite(t *testing.T) {
 		}
 		if got := s.read(t, ann, "net"); got != doc(2+took, "l", "v") || strings.Contains(got, fmt.Sprint("\"serial\":", 2)+",") {
 			t.Errorf("current is %q", got)
+		}
+	})
+}
+
+// meddling is a database in which something happens right after the first view.
+type meddling struct {
+	engine.Store
+	once func()
+}
+
+func (m *meddling) View(ctx context.Context, fn func(engine.Tx) error) error {
+	err := m.Store.View(ctx, fn)
+	if once := m.once; once != nil {
+		m.once = nil
+		once()
+	}
+	return err
+}
+
+// A version is not made current of a state that became another one while it was prepared, nor of one that had no
+// current version and has one now.
+func TestAcceptAgainstWhatHappensMeanwhile(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann, ben, eve := s.user("ann", access.Operator), s.user("ben", access.Operator), s.user("eve", access.Admin)
+		keep := func(name, document string) {
+			t.Helper()
+			s.mustLock(t, ann, name, "A")
+			s.mustUnlock(t, eve, name, "A")
+			_, err := s.WriteState(t.Context(), ann, name, write("A", document))
+			wantRefused(t, "a late save", err, "lock_lost")
+		}
+		for name, c := range map[string]struct {
+			once func(name string)
+			want string
+		}{
+			"written": {func(name string) { s.save(t, ben, name, "B", doc(1, "l", "ben's")) }, "2:1 q1:1"},
+			"made-anew": {func(name string) {
+				s.mustDelete(t, name, true)
+				s.gone(t, name)
+				keep(name, doc(7, "another", "v"))
+			}, "q1:7"},
+		} {
+			keep(name, doc(1, "l", "ann's"))
+			db := &meddling{Store: s.store, once: func() { c.once(name) }}
+			_, err := s.serverOn(t, db).AcceptVersion(t.Context(), ann, name, 1)
+			wantRefused(t, name, err, "state_changed")
+			if got := s.versions(t, name); got != c.want {
+				t.Errorf("%s: versions %q, want %q", name, got, c.want)
+			}
 		}
 	})
 }
