@@ -175,7 +175,7 @@ func (c *comparison) choose() {
 
 // collect is the second pass over from: it lists what was removed, and holds what changed.
 func (c *comparison) collect(from, _ Opener) error {
-	if from == nil || len(c.wanted[0]) == 0 {
+	if len(c.wanted[0]) == 0 { // as it is where from is nil
 		return nil
 	}
 	held := 0

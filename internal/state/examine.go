@@ -108,10 +108,10 @@ func (x *examiner) learn(t *tape, n int) {
 	}
 }
 
-// sensitive is what an output says of itself.
+// sensitive is what an output says of itself. That it is not is no field of the tape.
 func (t *tape) sensitive() bool {
 	n := t.field(0, "sensitive")
-	return n >= 0 && t.nodes[n].kind != 'f' && t.nodes[n].kind != 'n'
+	return n >= 0 && t.nodes[n].kind != 'n'
 }
 
 // marks are the nodes of an instance's value that its sensitive_attributes name.
@@ -121,9 +121,7 @@ func (i *item) marks() map[int]bool {
 	for p := range i.about.children(list) {
 		at := []int{0}
 		for step := range i.about.children(p) {
-			if at = i.follow(at, step, &steps); len(at) == 0 {
-				break
-			}
+			at = i.follow(at, step, &steps)
 		}
 		if steps > maxSteps {
 			return map[int]bool{0: true}

@@ -95,7 +95,7 @@ func (x *lexer) value(t *tape, key []byte, depth int) (uint64, error) {
 	default:
 		sum, err = x.scalarNode(t, n, held)
 	}
-	if sum != nullSum || c != 'n' {
+	if c != 'n' {
 		sum = notNull(sum)
 	}
 	if held {
@@ -171,13 +171,10 @@ func (t *tape) str(n int) string {
 }
 
 // long reports whether a text is longer than what is held of it.
-func (n node) long() bool { return n.kind == '"' && n.length > int64(n.text.length) }
+func (n node) long() bool { return n.length > int64(n.text.length) }
 
 // tree is a value as encoding/json reads it, and beside it the marks of what secret says of its nodes.
 func (t *tape) tree(n int, secret func(n int) bool) (value, marks any) {
-	if n < 0 {
-		return nil, nil
-	}
 	nd := t.nodes[n]
 	switch nd.kind {
 	case '{':
