@@ -66,6 +66,9 @@ func TestResourcesFollowTheState(t *testing.T) {
 		s.save(t, ann, "net", "A", docOf(1, "a", "one", "two"))
 		s.save(t, ann, "app", "A", docOf(1, "a", "one"))
 		want("after two saves", "app:t.one net:t.one net:t.two")
+		if l := s.listed(t, "net"); l.Pending || l.Unreadable != "" || len(l.Items) != 2 {
+			t.Errorf("a state with two resources says %+v", l)
+		}
 		if got := s.found(t, viewer, engine.ResourceFilter{Query: "T.TWO", Type: "t"}); got != "net:t.two" {
 			t.Errorf("search by name: %q", got)
 		}

@@ -72,6 +72,13 @@ func TestInventoryListsResources(t *testing.T) {
 		"no text":             {`[{"mode":"managed","type":"b","name":"\ud800"}]`, nil, true},
 		"a name too long":     {`[{"mode":"managed","type":"b","name":"` + strings.Repeat("x", 1020) + `"}]`, nil, true},
 		"a name far too long": {`[{"mode":"managed","type":"b","name":"` + strings.Repeat("x", 10000) + `"}]`, nil, true},
+		"no name":             {`[{"mode":"managed","type":"b","name":""}]`, nil, true},
+		"a module no text":    {`[{"module":"\ud800","mode":"managed","type":"b","name":"x",` + provider + `}]`, nil, true},
+		"a provider no text":  {`[{"mode":"managed","type":"b","name":"x","provider":"\ud800"}]`, nil, true},
+		"a long provider":     {`[{"mode":"managed","type":"b","name":"x","provider":"` + strings.Repeat("x", 1025) + `"}]`, nil, true},
+		"a module of null":    {`[{"module":null,"mode":"managed","type":"b","name":"x",` + provider + `}]`, []state.Resource{managed("b.x", "b", "x", 0)}, false},
+		"a list of text":      {`[{"mode":"managed","type":"b","name":"x",` + provider + `,"instances":"\ud800"}]`, []state.Resource{managed("b.x", "b", "x", 0)}, false},
+		"U+FFFD in a name":    {`[{"mode":"managed","type":"b","name":"\u0061` + "\uFFFD" + `",` + provider + `}]`, []state.Resource{managed("b.a\uFFFD", "b", "a\uFFFD", 0)}, false},
 		"no objects":          {`[1,"mode",[{"mode":"managed","type":"b","name":"x"}],null]`, nil, false},
 		"no list":             {`{"a":{"mode":"managed","type":"b","name":"x"}}`, nil, false},
 		"numbers for names":   {`[{"mode":"managed","type":1,"name":{"a":[]}}]`, nil, true},
@@ -114,6 +121,18 @@ func TestInventoryIsBounded(t *testing.T) {
 		if !d.Inventory.Truncated || len(rs) > state.MaxResources || len(rs) < 1000 || total > 4<<20 {
 			t.Errorf("%s: %d resources, %d bytes of addresses, truncated %t", name, len(rs), total, d.Inventory.Truncated)
 		}
+	}
+}
+
+// TestInventoryKeepsATextOnce: a module's address counts once, in however many resources it stands.
+func TestInventoryKeepsATextOnce(t *testing.T) {
+	var rs []string
+	for i := range state.MaxResources {
+		rs = append(rs, fmt.Sprintf(`{"module":"module.%s","mode":"managed","type":"t","name":"n%d"}`, strings.Repeat("m", 300), i))
+	}
+	list := inventoryOf(t, `{"version":4,"resources":[`+strings.Join(rs, ",")+`]}`)
+	if n := len(list.Resources()); n != state.MaxResources || list.Truncated {
+		t.Errorf("%d resources, truncated %t; want all %d", n, list.Truncated, state.MaxResources)
 	}
 }
 
