@@ -258,6 +258,7 @@ func TestOddInstances(t *testing.T) {
 		"removed with a schema":        {x(`{"schema_version":1,"attributes":{"id":"1"}}`), stateOf(``), `removed a.x id: "1" > ;`},
 		"no status any more":           {x(`{"status":null,"attributes":{"id":"1"}}`), x(`{"attributes":{"id":"2"}}`), `changed a.x id: "1" > "2";`},
 		"nothing marked, in two forms": {x(`{"status":null,"sensitive_attributes":null}`), x(`{"sensitive_attributes":[]}`), "1 unchanged, 0 more"},
+		"attributes of another tool":   {x(`{"attributes":{"id":"1"},"attributes_flat":{"id":"2"}}`), x(`{"attributes":{"id":"1"}}`), "1 unchanged, 0 more"},
 		"a key that is null":           {``, x(`{"index_key":null,"attributes":{"id":"1"}}`), added},
 		"a key that is an object":      {``, x(`{"index_key":{},"attributes":{"id":"1"}}`), added},
 		"a key that is a list":         {``, x(`{"index_key":[],"attributes":{"id":"1"}}`), added},
