@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,8 +88,12 @@ func TestResourcesFollowTheState(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("after the deletion", "")
-		if _, err := s.StateResources(t.Context(), viewer, "net", engine.ResourceFilter{}, engine.Page{Limit: 1}); !fault.Is(err, fault.Gone) {
-			t.Errorf("the list of a deleted state: %v", err)
+		_, list := s.StateResources(t.Context(), viewer, "net", engine.ResourceFilter{}, engine.Page{Limit: 1})
+		_, diff := s.DiffState(t.Context(), ann, "net", 0, 0)
+		_, outputs := s.StateOutputs(t.Context(), ann, "net")
+		_, resource := s.StateResource(t.Context(), ann, "net", "t.one")
+		for what, err := range map[string]error{"list": list, "diff": diff, "outputs": outputs, "resource": resource} {
+			wantRefused(t, "the "+what+" of a deleted state", err, "state_deleted")
 		}
 		if _, err := s.RestoreState(t.Context(), admin, "net"); err != nil {
 			t.Fatal(err)
@@ -142,7 +147,7 @@ func TestMissingListsAreMade(t *testing.T) {
 				t.Errorf("after: %q", got)
 			}
 		}
-		if !strings.Contains(s.log.String(), "resources of states cannot be listed") || !s.listed(t, "broken").Pending || s.listed(t, "net").Pending {
+		if !strings.Contains(s.log.String(), `"resources of states cannot be listed" states=1 `) || !s.listed(t, "broken").Pending || s.listed(t, "net").Pending {
 			t.Errorf("the state that cannot be read is not told of: %s", s.log.String())
 		}
 	})
@@ -198,8 +203,9 @@ func TestDiffState(t *testing.T) {
 				t.Errorf("from %d to %d: %s, want %s", c.from, c.to, got, c.want)
 			}
 		}
-		if _, err := s.DiffState(t.Context(), ann, "net", 9, 0); fault.Code(err) != "version_not_found" {
-			t.Errorf("a version that is not there: %v", err)
+		for _, sides := range [][2]int64{{9, 0}, {0, 9}} {
+			_, err := s.DiffState(t.Context(), ann, "net", sides[0], sides[1])
+			wantRefused(t, "a version that is not there", err, "version_not_found")
 		}
 		s.save(t, ann, "net", "D", `{"serial":7,"lineage":"l","meta":{},"encrypted_data":"AAAA","encryption_version":"v0"}`)
 		if got := diff(0, 0); got != "2-4 outputs:0 unchanged:0 lineage:false client_encrypted" {
@@ -211,6 +217,10 @@ func TestDiffState(t *testing.T) {
 		}
 		if got := s.audited(t, "net"); strings.Count(got, "diff") != 7 {
 			t.Errorf("audited %s, want each diff that was answered", got)
+		}
+		records, _, err := s.Audit(t.Context(), s.user("root", access.Admin), engine.AuditFilter{Action: "state.diff"}, engine.Page{Limit: 1})
+		if err != nil || len(records) != 1 || records[0].ActorID != ann.ID || string(records[0].Data) != `{"from":4,"to":5}` {
+			t.Errorf("the last diff is recorded as %+v, %v", records, err)
 		}
 		if _, err := s.DiffState(t.Context(), s.user("vic", access.Viewer), "net", 0, 0); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("a viewer: %v", err)
@@ -242,8 +252,25 @@ func TestOutputsAndResourcesOfAState(t *testing.T) {
 		if _, err := s.StateResource(t.Context(), ann, "net", "t.three"); fault.Code(err) != "resource_not_found" {
 			t.Errorf("no such resource: %v", err)
 		}
+		stranger := ann
+		stranger.Org = "org_other"
+		_, diff := s.DiffState(t.Context(), stranger, "net", 0, 0)
+		_, outputs := s.StateOutputs(t.Context(), stranger, "net")
+		_, resource := s.StateResource(t.Context(), stranger, "net", "t.one")
+		for what, err := range map[string]error{"diff": diff, "outputs": outputs, "resource": resource} {
+			wantRefused(t, "another organization's "+what, err, "state_not_found")
+		}
+		if got := s.found(t, stranger, engine.ResourceFilter{Org: s.org}); got != "" {
+			t.Errorf("another organization finds %q", got)
+		}
 		if got := s.audited(t, "net"); got != "write outputs resource resource" {
 			t.Errorf("audited %q", got)
+		}
+		for action, data := range map[string]string{"state.outputs": "{}", "state.resource": `{"address":"t.one"}`} {
+			records, _, err := s.Audit(t.Context(), s.user("root", access.Admin), engine.AuditFilter{Action: action}, engine.Page{Limit: 10})
+			if err != nil || len(records) == 0 || records[len(records)-1].ActorID != ann.ID || string(records[len(records)-1].Data) != data {
+				t.Errorf("%s is recorded as %+v, %v; want ann and %s", action, records, err, data)
+			}
 		}
 		s.mustLock(t, ann, "empty", "A")
 		_, empty := s.StateOutputs(t.Context(), ann, "empty")
@@ -265,6 +292,12 @@ func TestOutputsAndResourcesOfAState(t *testing.T) {
 				t.Errorf("%s: %v, %v", a.Kind, outputs, resource)
 			}
 		}
+		for _, name := range []string{"own", "net"} {
+			_, err := s.StateResources(t.Context(), attempt, name, engine.ResourceFilter{}, engine.Page{Limit: 1})
+			wantRefused(t, "an attempt lists "+name, err, "forbidden")
+		}
+		_, err = s.StateResources(t.Context(), ann, "bad/name", engine.ResourceFilter{}, engine.Page{Limit: 1})
+		wantRefused(t, "a name that is none", err, "invalid_name")
 		if _, _, err := s.Resources(t.Context(), attempt, engine.ResourceFilter{}, engine.Page{Limit: 1}); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("an attempt searches: %v", err)
 		}
@@ -272,7 +305,7 @@ func TestOutputsAndResourcesOfAState(t *testing.T) {
 }
 
 // Bytes that are not there any more are told of, not looked for without end; and nothing is read for somebody who has
-// left.
+// left, nor what cannot be recorded.
 func TestDiffThatCannotBeRead(t *testing.T) {
 	onEachStore(t, func(t *testing.T, s *states) {
 		ann := s.user("ann", access.Operator)
@@ -281,9 +314,20 @@ func TestDiffThatCannotBeRead(t *testing.T) {
 		db := &replacing{Store: s.store, once: cancel}
 		_, err := s.serverOn(t, db).DiffState(ctx, ann, "net", 0, 0)
 		wantRefused(t, "whoever asked has left", err, "interrupted")
+		mute := s.serverOn(t, &crashing{Store: s.store, count: func() int { return 0 }})
+		_, diffed := mute.DiffState(t.Context(), ann, "net", 0, 0)
+		_, read := mute.StateOutputs(t.Context(), ann, "net")
+		if !errors.Is(diffed, errCrash) || !errors.Is(read, errCrash) {
+			t.Errorf("what cannot be recorded is read: %v, %v", diffed, read)
+		}
 		s.update(t, func(ctx context.Context, tx engine.Tx) error { return tx.DeleteObject(ctx, v.ID) })
-		_, err = s.DiffState(t.Context(), ann, "net", 0, 0)
-		wantRefused(t, "without its bytes", err, "object_missing")
+		_, diff := s.DiffState(t.Context(), ann, "net", 0, 0)
+		_, outputs := s.StateOutputs(t.Context(), ann, "net")
+		s.save(t, ann, "net", "B", docOf(2, "a", "one"))
+		_, since := s.DiffState(t.Context(), ann, "net", 0, 0) // never shown as if everything were new
+		for what, err := range map[string]error{"diff": diff, "outputs": outputs, "diff since it": since} {
+			wantRefused(t, what+" without its bytes", err, "object_missing")
+		}
 	})
 }
 
