@@ -152,7 +152,7 @@ func (e *Engine) listState(ctx context.Context, stateID string) error {
 	}
 	return e.store.Update(ctx, func(tx Tx) error {
 		now, err := tx.StateForUpdate(ctx, s.Org, s.Name)
-		if fault.Is(err, fault.NotFound) || err == nil && (now.ID != s.ID || headID(now) != headID(s) || !now.DeletedAt.IsZero()) {
+		if fault.Is(err, fault.NotFound) || err == nil && (headID(now) != headID(s) || !now.DeletedAt.IsZero()) {
 			return nil // another write has made the list, or none is wanted
 		}
 		if err != nil {

@@ -104,9 +104,14 @@ func TestResourcesFollowTheState(t *testing.T) {
 		}
 		want("after the purge", "")
 		stranger := access.Actor{Kind: access.User, Org: "org_other", ID: "usr_x", Role: access.Admin}
-		if _, err := s.StateResources(t.Context(), stranger, "app", engine.ResourceFilter{}, engine.Page{Limit: 1}); !fault.Is(err, fault.NotFound) {
+		if _, err := s.StateResources(t.Context(), stranger, "app", engine.ResourceFilter{}, engine.Page{Limit: 1}); fault.Code(err) != "state_not_found" {
 			t.Errorf("the list of another organization's state: %v", err)
 		}
+		s.mustLock(t, ann, "typo", "A")
+		s.mustUnlock(t, ann, "typo", "A")
+		s.mustDelete(t, "typo", false)
+		_, diff = s.DiffState(t.Context(), ann, "typo", 0, 0)
+		wantRefused(t, "the diff of a deleted state without a document", diff, "state_deleted")
 	})
 }
 
@@ -149,6 +154,70 @@ func TestMissingListsAreMade(t *testing.T) {
 		}
 		if !strings.Contains(s.log.String(), `"resources of states cannot be listed" states=1 `) || !s.listed(t, "broken").Pending || s.listed(t, "net").Pending {
 			t.Errorf("the state that cannot be read is not told of: %s", s.log.String())
+		}
+	})
+}
+
+// overtaken is a database in which something happens once a state was looked up by its id.
+type overtaken struct {
+	engine.Store
+	once func()
+}
+
+func (o *overtaken) View(ctx context.Context, fn func(engine.Tx) error) error {
+	looked := false
+	err := o.Store.View(ctx, func(tx engine.Tx) error { return fn(lookingTx{tx, &looked}) })
+	if once := o.once; looked && once != nil {
+		o.once = nil
+		once()
+	}
+	return err
+}
+
+type lookingTx struct {
+	engine.Tx
+	looked *bool
+}
+
+func (l lookingTx) StateByID(ctx context.Context, id string) (state.State, error) {
+	*l.looked = true
+	return l.Tx.StateByID(ctx, id)
+}
+
+// What becomes of a state while its missing list is made counts: the list of a document that is not current any more is
+// not stored, and that there is no such state is no failure.
+func TestMissingListThatIsOvertaken(t *testing.T) {
+	onEachStore(t, func(t *testing.T, s *states) {
+		ann := s.user("ann", access.Operator)
+		for name, c := range map[string]struct {
+			meanwhile func(name string)
+			want      string
+		}{
+			"saved":   {func(name string) { s.save(t, ann, name, "B", docOf(2, "a", "newer")) }, "saved:t.newer"},
+			"deleted": {func(name string) { s.mustDelete(t, name, false) }, ""},
+			"purged":  {func(name string) { s.mustDelete(t, name, true) }, ""},
+		} {
+			s.save(t, ann, name, "A", docOf(1, "a", "one"))
+			s.update(t, func(ctx context.Context, tx engine.Tx) error {
+				st, err := tx.State(ctx, s.org, name)
+				if err != nil {
+					return err
+				}
+				return tx.SetResources(ctx, s.org, st.ID, nil, state.List{})
+			})
+			db := &overtaken{Store: s.store, once: func() { c.meanwhile(name) }}
+			if err := s.serverOn(t, db).Housekeep(t.Context()); err != nil || db.once != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got := s.found(t, ann, engine.ResourceFilter{}); got != c.want {
+				t.Errorf("%s: listed %q, want %q", name, got, c.want)
+			}
+			if name != "purged" {
+				s.mustDelete(t, name, true)
+			}
+		}
+		if log := s.log.String(); strings.Contains(log, "cannot be listed") {
+			t.Errorf("told as a failure: %s", log)
 		}
 	})
 }
