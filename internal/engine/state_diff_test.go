@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"holdfast.dev/holdfast/internal/access"
 	"holdfast.dev/holdfast/internal/engine"
 	"holdfast.dev/holdfast/internal/fault"
+	"holdfast.dev/holdfast/internal/keyring"
+	"holdfast.dev/holdfast/internal/redact"
 	"holdfast.dev/holdfast/internal/state"
 )
 
@@ -389,6 +392,14 @@ func TestDiffThatCannotBeRead(t *testing.T) {
 		if !errors.Is(diffed, errCrash) || !errors.Is(read, errCrash) {
 			t.Errorf("what cannot be recorded is read: %v, %v", diffed, read)
 		}
+		keys, err := keyring.NewPlatform(redact.NewSecret(base64.StdEncoding.EncodeToString(noise(32))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := s.config(t, s.store)
+		config.Keys = keys
+		_, err = engine.New(config).DiffState(t.Context(), ann, "net", 0, 0)
+		wantRefused(t, "without the key", err, "key_missing")
 		s.update(t, func(ctx context.Context, tx engine.Tx) error { return tx.DeleteObject(ctx, v.ID) })
 		_, diff := s.DiffState(t.Context(), ann, "net", 0, 0)
 		_, outputs := s.StateOutputs(t.Context(), ann, "net")
