@@ -155,7 +155,7 @@ func TestMissingListsAreMade(t *testing.T) {
 				t.Errorf("after: %q", got)
 			}
 		}
-		if !strings.Contains(s.log.String(), `"resources of states cannot be listed" states=1 `) || !s.listed(t, "broken").Pending || s.listed(t, "net").Pending {
+		if strings.Count(s.log.String(), `"resources of states cannot be listed" states=1 `) != 2 || !s.listed(t, "broken").Pending || s.listed(t, "net").Pending {
 			t.Errorf("the state that cannot be read is not told of: %s", s.log.String())
 		}
 	})
