@@ -10,9 +10,13 @@ import (
 	"holdfast.dev/holdfast/internal/store/db"
 )
 
-// resourceBatch is how many rows one statement writes or deletes: a round trip each would keep the state locked for
-// seconds.
-const resourceBatch = 200
+// resourceBatch is how many rows one statement writes or deletes. SQLite's driver takes longer over each parameter the
+// more of them a statement has, and each number of rows is a statement of its own to compile and keep.
+const resourceBatch = 16
+
+// resourcesAwaited is how many such statements travel together: a round trip each would keep the state locked for
+// seconds, and all at once would be in memory together.
+const resourcesAwaited = 32
 
 // SetResources writes the rows that differ and no others: an apply that makes a resource saves once for it.
 func (t *tx) SetResources(ctx context.Context, org, stateID string, rs []state.Resource, list state.List) error {
@@ -59,14 +63,14 @@ func differentResources(have []db.StateResource, want []state.Resource) (gone []
 }
 
 func (t *tx) dropResources(ctx context.Context, stateID string, addresses []string) error {
-	for len(addresses) > 0 {
+	for i := 1; len(addresses) > 0; i++ {
 		n := min(len(addresses), resourceBatch)
 		args := []any{stateID}
 		for _, a := range addresses[:n] {
 			args = append(args, a)
 		}
 		addresses = addresses[n:]
-		if _, err := t.ExecContext(ctx, "DELETE FROM state_resources WHERE state_id = $1 AND address IN "+placeholders(2, n), args...); err != nil {
+		if err := t.resourceRows(ctx, i, "DELETE FROM state_resources WHERE state_id = $1 AND address IN "+placeholders(2, n), args); err != nil {
 			return err
 		}
 	}
@@ -75,23 +79,32 @@ func (t *tx) dropResources(ctx context.Context, stateID string, addresses []stri
 
 func (t *tx) addResources(ctx context.Context, org, stateID string, rs []state.Resource) error {
 	const columns = "state_id, address, org, module, mode, type, name, provider, instances"
-	for len(rs) > 0 {
+	for i := 1; len(rs) > 0; i++ {
 		n := min(len(rs), resourceBatch)
 		var values strings.Builder
 		var args []any
-		for i, r := range rs[:n] {
-			if i > 0 {
+		for j, r := range rs[:n] {
+			if j > 0 {
 				values.WriteString(", ")
 			}
 			values.WriteString(placeholders(len(args)+1, 9))
 			args = append(args, stateID, r.Address, org, r.Module, r.Mode, r.Type, r.Name, r.Provider, r.Instances)
 		}
 		rs = rs[n:]
-		if _, err := t.ExecContext(ctx, "INSERT INTO state_resources ("+columns+") VALUES "+values.String(), args...); err != nil {
+		if err := t.resourceRows(ctx, i, "INSERT INTO state_resources ("+columns+") VALUES "+values.String(), args); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// resourceRows runs the nth of several statements.
+func (t *tx) resourceRows(ctx context.Context, nth int, query string, args []any) error {
+	if nth%resourcesAwaited != 0 {
+		return t.later(ctx, "storing", "resource list", query, args...)
+	}
+	_, err := t.ExecContext(ctx, query, args...)
+	return err
 }
 
 // placeholders are n of them in parentheses, from the first on.

@@ -129,7 +129,7 @@ func replaceResources(t *testing.T, s *store.Store) {
 	}
 	st := w.listed(t, s, "net", "")
 	w.listed(t, s, "beside", "x", many(0, 3)...)
-	for i, list := range [][]state.Resource{many(0, 450), many(0, 450), many(1, 451), many(200, 900), changed, many(400, 401), nil, many(7, 8)} {
+	for i, list := range [][]state.Resource{many(0, 450), many(0, 450), many(1, 451), many(200, 1400), changed, many(400, 401), nil, many(7, 8)} {
 		update(t, s, func(ctx context.Context, tx engine.Tx) error {
 			return tx.SetResources(ctx, st.Org, st.ID, list, state.List{Hash: fmt.Sprint(i), Truncated: i == 2})
 		})
