@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -51,6 +52,7 @@ type API struct {
 	usage      *usage
 	crossSite  *http.CrossOriginProtection
 	metrics    *metrics
+	copying    sync.Pool // of copyBytes each
 	document   *document
 	draining   context.Context //nolint:containedctx // its end is the signal that this server is going away
 	startDrain context.CancelCauseFunc
@@ -64,6 +66,7 @@ func New(c Config) *API {
 	a := &API{
 		engine: c.Engine, log: c.Log, now: c.Now, base: c.BaseURL, ui: c.UI, proxies: c.TrustedProxies,
 		mux: http.NewServeMux(), crossSite: http.NewCrossOriginProtection(), metrics: newMetrics(c.Metrics, c.Version),
+		copying: sync.Pool{New: func() any { return new([copyBytes]byte) }},
 		usage:   newUsage(),
 		signIns: newLimiter(c.Now, 10, 6*time.Second), wrong: newLimiter(c.Now, 100, 100*time.Millisecond),
 	}

@@ -117,18 +117,20 @@ func (a *API) readState(w http.ResponseWriter, r *http.Request, actor access.Act
 	if err != nil {
 		return err
 	}
-	return sendDocument(w, c)
+	return a.sendDocument(w, c)
 }
 
 // sendDocument streams a document. Its first bytes are read before anything is answered, so that a document that
 // cannot be opened is an error and no answer that was cut.
-func sendDocument(w http.ResponseWriter, c engine.StateContent) (err error) {
+func (a *API) sendDocument(w http.ResponseWriter, c engine.StateContent) (err error) {
 	defer func() { err = errors.Join(err, c.Body.Close()) }()
 	sum, err := hex.DecodeString(c.MD5)
 	if err != nil {
 		return fmt.Errorf("the stored MD5 of version %d: %w", c.Number, err)
 	}
-	buf := make([]byte, min(copyBytes, c.Size+1))
+	kept := a.copying.Get().(*[copyBytes]byte)
+	defer a.copying.Put(kept)
+	buf := kept[:min(copyBytes, c.Size+1)]
 	n, err := io.ReadFull(c.Body, buf)
 	whole := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if err != nil && !whole {

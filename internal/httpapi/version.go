@@ -115,7 +115,7 @@ func (a *API) downloadVersion(w http.ResponseWriter, r *http.Request, actor acce
 		return err
 	}
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s-%d.tfstate"`, name, number))
-	return sendDocument(w, c)
+	return a.sendDocument(w, c)
 }
 
 func showVersion(s state.State, v state.Version) api.StateVersion {
