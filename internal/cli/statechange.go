@@ -80,8 +80,8 @@ func showCurrent(s *screen, name string, v api.StateVersion) {
 type stateUnlockCmd struct {
 	remote
 	State  string `arg:"" help:"Name of the state."`
-	ID     string `name:"id" xor:"what" placeholder:"ID" help:"Release this lock, or end this hold, and no other; default whatever is held."`
-	Reason string `xor:"what" placeholder:"TEXT" help:"Why, for the audit log; without --id."`
+	ID     string `name:"id" placeholder:"ID" help:"Release this lock, or end this hold, and no other; default whatever is held."`
+	Reason string `placeholder:"TEXT" help:"Why, for the audit log. This takes the permission to force, for a lock of one's own too."`
 	Force  bool   `help:"Do it. Without, this says who holds the state."`
 }
 
@@ -93,6 +93,7 @@ after this is kept aside and listed by holdfast state versions --quarantined.
 Examples:
   holdfast state show shop.main
   holdfast state unlock shop.main --id 2655019c-90f5-6c4c-2b7e-7d1e8f3a4b5c --force
+  holdfast state unlock shop.main --id hold-run_01j --force --reason "rejected by phone"
   holdfast state unlock shop.main --force --reason "the laptop is gone"`
 }
 
@@ -114,8 +115,8 @@ func (cmd *stateUnlockCmd) Run(ctx context.Context, c *call) error {
 			WithHint("Make sure that they are not writing any more, then say --force.")
 	}
 	after := before
-	if cmd.ID == "" {
-		after, err = server.ForceUnlock(ctx, cmd.State, cmd.Reason)
+	if cmd.ID == "" || cmd.Reason != "" {
+		after, err = server.ForceUnlock(ctx, cmd.State, api.ForceUnlock{ID: cmd.ID, Reason: cmd.Reason})
 	} else if err = server.BreakLock(ctx, cmd.State, cmd.ID); err == nil {
 		after, err = server.State(ctx, cmd.State)
 	}

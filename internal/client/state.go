@@ -77,10 +77,10 @@ func (c *Client) unlock(ctx context.Context, name string, l api.LockDocument) er
 	return c.call(ctx, request{method: "UNLOCK", path: path("tf-states", name, "lock"), document: l, repeatable: true}, nil)
 }
 
-// ForceUnlock releases whatever lock is held and ends a hold. The reason is for the audit log.
-func (c *Client) ForceUnlock(ctx context.Context, name, reason string) (api.State, error) {
+// ForceUnlock releases the lock or ends the hold that in names, or whatever there is of them where it names none.
+func (c *Client) ForceUnlock(ctx context.Context, name string, in api.ForceUnlock) (api.State, error) {
 	var out api.State
-	err := c.call(ctx, request{method: http.MethodPost, path: path("tf-states", name, "force-unlock"), document: api.ForceUnlock{Reason: reason}}, &out)
+	err := c.call(ctx, request{method: http.MethodPost, path: path("tf-states", name, "force-unlock"), document: in}, &out)
 	return out, err
 }
 
