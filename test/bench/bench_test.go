@@ -16,6 +16,8 @@ func TestTableJudgesByGoals(t *testing.T) {
 	tb.set("cycles-1", onSQLite, 599)
 	tb.set("cycles-1", onPostgres, 450)
 	tb.set("up-tool", onSQLite, 900, 850)
+	tb.set("more-32", onSQLite, 8, 16, 17)
+	tb.set("more-32", onPostgres, 8, 16, 16)
 	var out strings.Builder
 	tb.print(&out, "here")
 	rows := map[string][]string{}
@@ -27,6 +29,7 @@ func TestTableJudgesByGoals(t *testing.T) {
 	for what, want := range map[string]string{
 		"`up`, over the tofu commands in it (ms)": "151 * ≤ 150 150 ≤ 150",
 		"10 KB cycles/s, 1 worker":                "599 * ≥ 600 450 ≥ 450",
+		"memory of one more save of 32 MiB (MiB)": "8 / 16 / 17 * ≤ 16 8 / 16 / 16 ≤ 16",
 	} {
 		if got := strings.Join(rows[what], " "); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, want %q", what, got, want)

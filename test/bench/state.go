@@ -130,36 +130,39 @@ type atOnce struct {
 // single one: the rest of a server's memory is the same in both.
 func memory(ctx context.Context, b *bench, d database) error {
 	const (
-		large   = 32*mebibyte - 64*kilobyte // documents may be a little larger than asked for
-		largest = 128*mebibyte - 64*kilobyte
+		less = 64 * kilobyte // documents may be a little larger than asked for
+		many = 4
 	)
-	peaks := map[atOnce]float64{}
-	for _, a := range []atOnce{
-		{1, large, load.Plain},
-		{4, large, load.Plain},
-		{4, large, load.NonLatin},
-		{4, large, load.Incompressible},
-		{1, largest, load.Plain},
-		{2, largest, load.Plain},
-	} {
-		most, err := b.peak(ctx, d, a)
-		if err != nil {
-			return err
+	contents := []load.Content{load.Plain, load.NonLatin, load.Incompressible}
+	for _, size := range []int{1, 32, 128} { // MiB
+		var one, all, more, idle []float64
+		for _, content := range contents {
+			single, _, err := b.peak(ctx, d, atOnce{1, size*mebibyte - less, content})
+			if err != nil {
+				return err
+			}
+			most, before, err := b.peak(ctx, d, atOnce{many, size*mebibyte - less, content})
+			if err != nil {
+				return err
+			}
+			one, all = append(one, mib(single)), append(all, mib(most))
+			more, idle = append(more, mib(most-single)/(many-1)), append(idle, mib(most-before))
 		}
-		peaks[a] = mib(most)
+		b.table.set(fmt.Sprintf("more-%d", size), d.name, more...)
+		if size > 1 {
+			b.table.set(fmt.Sprintf("rss-%d", size), d.name, one...)
+			b.table.set(fmt.Sprintf("rss-4-%d", size), d.name, all...)
+		}
+		if size == 128 {
+			b.table.set("idle-128", d.name, idle...)
+		}
 	}
-	b.table.set("rss-1", d.name, peaks[atOnce{1, large, load.Plain}])
-	b.table.set("rss-4", d.name, peaks[atOnce{4, large, load.Plain}])
-	b.table.set("rss-non-latin", d.name, peaks[atOnce{4, large, load.NonLatin}])
-	b.table.set("rss-incompressible", d.name, peaks[atOnce{4, large, load.Incompressible}])
-	b.table.set("rss-128", d.name, peaks[atOnce{1, largest, load.Plain}])
-	b.table.set("more-32", d.name, (peaks[atOnce{4, large, load.Plain}]-peaks[atOnce{1, large, load.Plain}])/3)
-	b.table.set("more-128", d.name, peaks[atOnce{2, largest, load.Plain}]-peaks[atOnce{1, largest, load.Plain}])
 	return nil
 }
 
-// peak is the most memory that a server had resident during the saves, and while what they saved was read.
-func (b *bench) peak(ctx context.Context, d database, a atOnce) (most int64, err error) {
+// peak is the most memory that a server had resident during the saves, and while what they saved was read, and what it
+// had resident before them.
+func (b *bench) peak(ctx context.Context, d database, a atOnce) (most, before int64, err error) {
 	err = b.serve(ctx, d, fmt.Sprintf("memory-%d-%d-%s", a.saves, a.size/mebibyte, a.content), func(p *load.Process) error {
 		warm := load.Cycles{Name: "warm", Workers: 4, Each: 5, Size: 10 * kilobyte}
 		if _, err := load.Run(ctx, p.Server, warm); err != nil {
@@ -168,13 +171,16 @@ func (b *bench) peak(ctx context.Context, d database, a atOnce) (most int64, err
 		if err := load.ResetPeak(p.PID()); err != nil {
 			return err
 		}
+		if before, _, err = load.Memory(p.PID()); err != nil {
+			return err
+		}
 		if _, err := load.Run(ctx, p.Server, load.Cycles{Name: "large", Workers: a.saves, Each: 1, Size: a.size, Content: a.content}); err != nil {
 			return err
 		}
 		_, most, err = load.Memory(p.PID())
 		return err
 	})
-	return most, err
+	return most, before, err
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -55,11 +56,12 @@ func lines() []line {
 		{key: "read-1M", what: "1 MB GET, median (ms)", form: "%.1f", goals: both(1.5)},
 		{key: "post-32M", what: "32 MiB POST, median (ms)", form: "%.0f", goals: each(260, 330)},
 		{key: "read-32M", what: "32 MiB GET, median (ms)", form: "%.0f", goals: each(45, 60)},
-		{key: "rss-1", what: "peak RSS, one save of 32 MiB (MiB)", form: "%.0f", peers: "S3 59; nimbolus 236; OTF 256"},
-		{key: "rss-4", what: "peak RSS, four at once (MiB)", form: "%.0f", peers: "S3 62; nimbolus 550; OTF 604"},
-		{key: "rss-non-latin", what: "  of text that is not Latin", form: "%.0f"},
-		{key: "rss-incompressible", what: "  of text that does not compress", form: "%.0f"},
+		{key: "rss-32", what: "peak RSS, one save of 32 MiB: plain / not Latin / incompressible (MiB)", form: "%.0f", peers: "S3 59; nimbolus 236; OTF 256"},
+		{key: "rss-4-32", what: "  four at once (MiB)", form: "%.0f", peers: "S3 62; nimbolus 550; OTF 604"},
 		{key: "rss-128", what: "peak RSS, one save of 128 MiB (MiB)", form: "%.0f"},
+		{key: "rss-4-128", what: "  four at once (MiB)", form: "%.0f"},
+		{key: "idle-128", what: "  four at once, more than before them (MiB)", form: "%.0f", goals: both(100)},
+		{key: "more-1", what: "memory of one more save of 1 MiB (MiB)", form: "%.1f", goals: both(16)},
 		{key: "more-32", what: "memory of one more save of 32 MiB (MiB)", form: "%.0f", goals: both(16)},
 		{key: "more-128", what: "memory of one more save of 128 MiB (MiB)", form: "%.0f", goals: both(16)},
 	}
@@ -76,8 +78,8 @@ func newTable() *table {
 	return &table{lines: lines(), got: map[string]map[engineName]string{}, worse: map[string]map[engineName]bool{}}
 }
 
-// set keeps a figure; more values stand beside the first, which is the one that is judged.
-func (t *table) set(key string, on engineName, value float64, beside ...float64) {
+// set keeps figures, which stand beside each other. A line is worse than its goal where one of them is.
+func (t *table) set(key string, on engineName, values ...float64) {
 	i := slices.IndexFunc(t.lines, func(l line) bool { return l.key == key })
 	if i < 0 {
 		panic("the table has no line " + key) // a mistake of this program's
@@ -86,13 +88,15 @@ func (t *table) set(key string, on engineName, value float64, beside ...float64)
 		t.got[key], t.worse[key] = map[engineName]string{}, map[engineName]bool{}
 	}
 	l := t.lines[i]
-	text := fmt.Sprintf(l.form, value)
-	for _, v := range beside {
-		text += " / " + fmt.Sprintf(l.form, v)
-	}
 	goal, judged := l.goals[on]
-	t.worse[key][on] = judged && (l.least && value < goal || !l.least && value > goal)
-	t.got[key][on] = text
+	var texts []string
+	worse := false
+	for _, v := range values {
+		texts = append(texts, fmt.Sprintf(l.form, v))
+		worse = worse || judged && (l.least && v < goal || !l.least && v > goal)
+	}
+	t.worse[key][on] = worse
+	t.got[key][on] = strings.Join(texts, " / ")
 }
 
 func (t *table) print(w io.Writer, where string) {
