@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -39,17 +37,11 @@ var errAlone = errors.New("the shared transaction was rolled back")
 type group struct {
 	database *database
 	patience time.Duration
-
-	mu      sync.Mutex
-	taken   bool // somebody has the turn
-	waiting []*ticket
+	turns    store.Turns
 
 	// Of whoever has the turn:
 	batch *batch // nil where no transaction is open
 }
-
-// ticket is one update that waits for its turn.
-type ticket struct{ turn chan struct{} }
 
 // batch is the updates that share a transaction.
 type batch struct {
@@ -61,9 +53,26 @@ type batch struct {
 	all     int           // updates that ever were, undone ones too
 }
 
+func newGroup(p *database) *group {
+	g := &group{database: p, patience: patience}
+	g.turns.Most = maxBatch
+	g.turns.Joined = func() int {
+		if g.batch == nil {
+			return 0
+		}
+		return g.batch.all
+	}
+	g.turns.Commit = g.commit
+	return g
+}
+
 // update runs fn as part of a transaction. With errAlone nothing of it has happened.
 func (g *group) update(ctx context.Context, fn func(store.Session) error) error {
-	if err := g.take(ctx); err != nil {
+	err := g.turns.Take(ctx, g.patience)
+	if errors.Is(err, store.ErrLate) {
+		return errAlone
+	}
+	if err != nil {
 		return err
 	}
 	b, err := g.part(ctx, fn)
@@ -72,45 +81,6 @@ func (g *group) update(ctx context.Context, fn func(store.Session) error) error 
 	}
 	<-b.done // not bounded by ctx: whether the update happened must be known
 	return b.err
-}
-
-// take waits for the turn. It is taken with a nil error only.
-func (g *group) take(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	g.mu.Lock()
-	if !g.taken {
-		g.taken = true
-		g.mu.Unlock()
-		return nil
-	}
-	t := &ticket{turn: make(chan struct{})}
-	g.waiting = append(g.waiting, t)
-	g.mu.Unlock()
-	timer := time.NewTimer(g.patience)
-	defer timer.Stop()
-	err := errAlone
-	select {
-	case <-t.turn:
-		return nil
-	case <-timer.C:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	g.mu.Lock()
-	if i := slices.Index(g.waiting, t); i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-		g.mu.Unlock()
-		return err
-	}
-	g.mu.Unlock()
-	<-t.turn // it came at the same moment
-	if ctx.Err() == nil {
-		return nil
-	}
-	g.pass() // or the batch would never be committed
-	return err
 }
 
 // part runs fn as a part of the batch, and passes the turn on, whatever becomes of fn: it may panic, or end its
@@ -122,7 +92,7 @@ func (g *group) part(ctx context.Context, fn func(store.Session) error) (b *batc
 		if b != nil && (!finished || err != nil) {
 			err = g.undo(before, err)
 		}
-		g.pass()
+		g.turns.Pass()
 	}()
 	if b, err = g.join(ctx); err != nil {
 		return nil, err
@@ -179,30 +149,6 @@ func (g *group) end(b *batch, err error) {
 	b.conn.Release()
 	b.err = err
 	close(b.done)
-}
-
-// pass gives the turn to the next update where the batch has room, else ends the batch first.
-func (g *group) pass() {
-	for {
-		if g.batch != nil && g.batch.all >= maxBatch {
-			g.commit()
-		}
-		g.mu.Lock()
-		if len(g.waiting) > 0 {
-			next := g.waiting[0]
-			g.waiting = slices.Delete(g.waiting, 0, 1)
-			g.mu.Unlock()
-			close(next.turn)
-			return
-		}
-		if g.batch == nil {
-			g.taken = false
-			g.mu.Unlock()
-			return
-		}
-		g.mu.Unlock()
-		g.commit()
-	}
 }
 
 // commit ends the batch. Where it is certain that nothing was committed, its updates run again, but for a lone one: what

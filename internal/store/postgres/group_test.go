@@ -87,12 +87,6 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func (g *group) queue() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.waiting)
-}
-
 // inOne has the updates run one after the other as parts of one transaction, the first of which stores "first".
 func inOne(t *testing.T, p *database, updates ...func(store.Session) error) []error {
 	t.Helper()
@@ -102,7 +96,7 @@ func inOne(t *testing.T, p *database, updates ...func(store.Session) error) []er
 	all.Go(func() {
 		once := sync.OnceFunc(func() {
 			close(begun)
-			eventually(t, "the others wait", func() bool { return p.group.queue() == len(updates) })
+			eventually(t, "the others wait", func() bool { return p.group.turns.Waiting() == len(updates) })
 		})
 		errs[0] = p.update(t.Context(), func(s store.Session) error {
 			once()
@@ -113,7 +107,7 @@ func inOne(t *testing.T, p *database, updates ...func(store.Session) error) []er
 	for i, fn := range updates {
 		all.Go(func() { errs[i+1] = p.update(t.Context(), fn) })
 		if i+1 < len(updates) { // after the last one they all go
-			eventually(t, "the next one waits", func() bool { return p.group.queue() == i+1 })
+			eventually(t, "the next one waits", func() bool { return p.group.turns.Waiting() == i+1 })
 		}
 	}
 	all.Wait()

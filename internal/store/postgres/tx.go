@@ -31,12 +31,13 @@ type database struct {
 	rows *sql.DB // of no pool; see call
 
 	looks looks
-	group group
+	group *group
 }
 
 func newDatabase(pool *pgxpool.Pool, db *sql.DB) *database {
 	p := &database{pool: pool, db: db, rows: newRows()}
-	p.looks.database, p.group.database, p.group.patience = p, p, patience
+	p.looks.database = p
+	p.group = newGroup(p)
 	return p
 }
 

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"holdfast.dev/holdfast/internal/store"
 )
@@ -25,17 +23,11 @@ var errAgain = errors.New("the shared transaction was rolled back")
 // all. A lone update so runs without any handing over.
 type group struct {
 	session *session
-
-	mu      sync.Mutex
-	taken   bool // somebody has the turn
-	waiting []*ticket
+	turns   store.Turns
 
 	// Of whoever has the turn:
 	batch *batch // nil where no transaction is open
 }
-
-// ticket is one update that waits for its turn.
-type ticket struct{ turn chan struct{} }
 
 // batch is the updates that share a commit.
 type batch struct {
@@ -50,15 +42,24 @@ func newGroup(ctx context.Context, db *sql.DB) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &group{session: s}, nil
+	g := &group{session: s}
+	g.turns.Most = maxBatch
+	g.turns.Joined = func() int {
+		if g.batch == nil {
+			return 0
+		}
+		return g.batch.all
+	}
+	g.turns.Commit = func() { _ = g.commit() } // told to those who wait for it
+	return g, nil
 }
 
 // close waits for the updates that have come before it. Those that come later find the connection closed.
 func (g *group) close() error {
-	if err := g.take(context.Background()); err != nil {
+	if err := g.turns.Take(context.Background(), 0); err != nil {
 		return err
 	}
-	defer g.pass()
+	defer g.turns.Pass()
 	return errors.Join(g.commit(), g.session.close())
 }
 
@@ -72,7 +73,7 @@ func (g *group) update(ctx context.Context, fn func(store.Session) error) error 
 }
 
 func (g *group) once(ctx context.Context, fn func(store.Session) error) error {
-	if err := g.take(ctx); err != nil {
+	if err := g.turns.Take(ctx, 0); err != nil {
 		return err
 	}
 	b, err := g.part(ctx, fn)
@@ -83,38 +84,6 @@ func (g *group) once(ctx context.Context, fn func(store.Session) error) error {
 	return b.err
 }
 
-// take waits for the turn. It is taken with a nil error only.
-func (g *group) take(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	g.mu.Lock()
-	if !g.taken {
-		g.taken = true
-		g.mu.Unlock()
-		return nil
-	}
-	t := &ticket{turn: make(chan struct{})}
-	g.waiting = append(g.waiting, t)
-	g.mu.Unlock()
-	select {
-	case <-t.turn:
-		return nil
-	case <-ctx.Done():
-	}
-	g.mu.Lock()
-	if i := slices.Index(g.waiting, t); i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-		g.mu.Unlock()
-		return context.Cause(ctx)
-	}
-	g.mu.Unlock()
-	// The turn came at the same moment. It must be passed on, or the batch would never be committed.
-	<-t.turn
-	g.pass()
-	return context.Cause(ctx)
-}
-
 // part runs fn as a part of the batch, and passes the turn on, whatever becomes of fn: it may panic, or end its
 // goroutine as tests do. The batch is what to wait for.
 func (g *group) part(ctx context.Context, fn func(store.Session) error) (b *batch, err error) {
@@ -123,7 +92,7 @@ func (g *group) part(ctx context.Context, fn func(store.Session) error) (b *batc
 		if !finished || err != nil {
 			err = errors.Join(err, g.undo())
 		}
-		g.pass()
+		g.turns.Pass()
 	}()
 	if err := g.join(); err != nil {
 		finished = true
@@ -191,30 +160,6 @@ func (g *group) rollback() error {
 		return fmt.Errorf("leaving a failed transaction: %w", err)
 	}
 	return g.session.run("ROLLBACK")
-}
-
-// pass gives the turn to the next update where the batch has room, else ends the batch first.
-func (g *group) pass() {
-	for {
-		if g.batch != nil && g.batch.all >= maxBatch {
-			_ = g.commit() // told to those who wait for it
-		}
-		g.mu.Lock()
-		if len(g.waiting) > 0 {
-			next := g.waiting[0]
-			g.waiting = slices.Delete(g.waiting, 0, 1)
-			g.mu.Unlock()
-			close(next.turn)
-			return
-		}
-		if g.batch == nil {
-			g.taken = false
-			g.mu.Unlock()
-			return
-		}
-		g.mu.Unlock()
-		_ = g.commit()
-	}
 }
 
 // commit ends the batch and tells those who wait for it.

@@ -123,9 +123,7 @@ func (f fixture) await(t *testing.T, n int) {
 	t.Helper()
 	deadline := time.Now().Add(wait)
 	for {
-		f.mu.Lock()
-		have := len(f.waiting)
-		f.mu.Unlock()
+		have := f.turns.Waiting()
 		if have == n {
 			return
 		}
@@ -349,34 +347,6 @@ func TestEndingContextsLoseNothing(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d were acknowledged", some, workers*rounds)
-}
-
-// TestContextThatEndsWithTheTurn: an update is given the turn at the moment its context ends. It must pass it on,
-// or nobody would ever commit again.
-func TestContextThatEndsWithTheTurn(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	if err := f.take(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- f.take(ctx) }()
-	f.await(t, 1)
-	f.mu.Lock()
-	next := f.waiting[0]
-	f.waiting = nil
-	f.mu.Unlock()
-	cancel()
-	close(next.turn)
-	if err := <-ended; err == nil {
-		f.pass() // it saw the turn first
-	}
-	bounded, stop := context.WithTimeout(t.Context(), wait)
-	defer stop()
-	if err := f.insert(bounded, "next"); err != nil {
-		t.Errorf("the update after it: %v", err)
-	}
 }
 
 // TestContextThatEndsInAStatement must not make SQLite interrupt it: that would roll back what others have written.
