@@ -209,7 +209,7 @@ type captured struct {
 // size is about how many bytes are held of it.
 func (c *captured) size() int { return c.value.size() + c.about.size() }
 
-// drop holds it no longer, but for its name.
+// drop holds it no longer, but for its name; of that it loses the index where more than maxAside stand beside the attributes.
 func (c *captured) drop() {
 	c.value = &tape{over: true}
 	if c.about.size() > maxAside {
