@@ -15,11 +15,12 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"holdfast.dev/holdfast/internal/testkit/repo"
 )
 
 // Token is what the server takes until a test makes another.
@@ -243,7 +244,7 @@ func answer(w http.ResponseWriter, document any) {
 // engine starts bin/transitd, which ends with the test.
 func engine(t testing.TB) http.Handler {
 	t.Helper()
-	program, err := built()
+	program, err := repo.Built("transitd", "scripts/transitd")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,25 +271,4 @@ func engine(t testing.TB) http.Handler {
 		t.Fatalf("transitd says no address: %v", err)
 	}
 	return httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: strings.TrimSpace(addr)})
-}
-
-// built is the program that scripts/transitd builds.
-func built() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("the tests do not run inside the repository")
-		}
-	}
-	path := filepath.Join(dir, "bin", "transitd")
-	if _, err := exec.LookPath(path); err != nil {
-		return "", errors.New("there is no bin/transitd to test with: `make test` and `scripts/transitd` build it")
-	}
-	return path, nil
 }

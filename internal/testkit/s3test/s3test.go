@@ -4,7 +4,6 @@ package s3test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"holdfast.dev/holdfast/internal/testkit/repo"
 )
 
 // What every server takes.
@@ -147,7 +148,7 @@ func (s *Server) Environ() []string {
 // Restart starts the server again after Stop, with what it held.
 func (s *Server) Restart() {
 	s.tb.Helper()
-	program, err := built()
+	program, err := repo.Built("versitygw", "scripts/tool versitygw")
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -272,25 +273,4 @@ func copyAndEnd(to, from net.Conn) {
 	_, _ = io.Copy(to, from)
 	_ = to.Close()
 	_ = from.Close()
-}
-
-// built is the program that scripts/tool builds.
-func built() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("the tests do not run inside the repository")
-		}
-	}
-	path := filepath.Join(dir, "bin", "versitygw")
-	if _, err := exec.LookPath(path); err != nil {
-		return "", fmt.Errorf("there is no bin/versitygw to test with: `make test` and `scripts/tool versitygw` build it: %w", err)
-	}
-	return path, nil
 }

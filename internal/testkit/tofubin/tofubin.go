@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-version"
+
+	"holdfast.dev/holdfast/internal/testkit/repo"
 )
 
 // versionTimeout bounds the question for a version.
@@ -22,7 +24,7 @@ const versionTimeout = 30 * time.Second
 // one built into bin/. The same rule as scripts/tofu, which also builds. Without any the test fails.
 func Path(t testing.TB) string {
 	t.Helper()
-	dir, err := root()
+	dir, err := repo.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,22 +81,4 @@ func atLeast(ctx context.Context, path, minimum string) bool {
 	}
 	has, err := version.NewVersion(report.Version)
 	return err == nil && has.Core().GreaterThanOrEqual(version.Must(version.NewVersion(minimum)))
-}
-
-// root is the repository: a test runs in its package's directory, and the module starts somewhere above.
-func root() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the repository: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("find the repository: no go.mod above the working directory")
-		}
-		dir = parent
-	}
 }

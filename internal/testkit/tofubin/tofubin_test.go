@@ -48,13 +48,3 @@ func TestFind(t *testing.T) {
 		})
 	}
 }
-
-func TestRootIsTheRepository(t *testing.T) {
-	dir, err := root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "tools", "go.mod")); err != nil {
-		t.Fatalf("root = %s, which is not the repository: %v", dir, err)
-	}
-}
